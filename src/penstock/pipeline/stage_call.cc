@@ -2,8 +2,6 @@
 #include "penstock/pipeline/stage_call.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/parker.h"
@@ -16,24 +14,6 @@ namespace {
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
 thread_local CallClock* t_clock = nullptr;  // Of the call in progress here, or the last one.
-
-// A view of one item.
-Tensor item_of(Tensor& whole, std::int64_t item) {
-  const auto& dims = whole.dims();
-  const std::size_t bytes = whole.bytes() / static_cast<std::size_t>(dims.front());
-  return Tensor::view(
-      whole.dtype(), {dims.begin() + 1, dims.end()},
-      static_cast<std::byte*>(whole.data()) + static_cast<std::size_t>(item) * bytes);
-}
-Tensor item_of(const Tensor& whole, std::int64_t item) {
-  Tensor same = whole;  // Shares the storage; is read only.
-  return item_of(same, item);
-}
-
-// What is told to nobody: the frame is another thread's.
-Error abandoned() {
-  return make_error(Code::kCancelled, "abandoned");
-}
 
 }  // namespace
 
@@ -317,7 +297,7 @@ void StageCall::note_begin() {
   transfer_before_ns_ = transfer_ns_;
 }
 
-inline void StageCall::gather(std::size_t p) {
+void StageCall::gather(std::size_t p) {
   auto& part = parts_[p];
   const auto& partition = stage_.partitions[p];
   auto* input = part.inputs.data();
@@ -423,6 +403,11 @@ backend::FarTimes StageCall::far_times() const {
 
 void StageCall::cancel_run() {
   context_in_progress().cancel();
+}
+
+// The frame is another thread's.
+Error StageCall::abandoned() {
+  return make_error(Code::kCancelled, "abandoned");
 }
 
 // What start() began, or what follows it.
@@ -590,92 +575,6 @@ void StageCall::tell_done(void* self) {
   parker.wake();
 }
 
-// False: the call was abandoned before. No other thread abandons it meanwhile.
-bool StageCall::set_apart(std::span<BoundFrame> frames) {
-  const std::int64_t since = clock_.read().since_ns;
-  if (!clock_.end()) return false;
-  for (auto& frame : frames) {
-    if (!frame.apart) detach(frame);
-  }
-  apart_.store(true, std::memory_order_relaxed);
-  clock_.begin(since);
-  return true;
-}
-
-void StageCall::detach(BoundFrame& bound) {
-  auto& copies = bound.copies;
-  for (std::size_t e = 0; e < bound.in.size(); ++e) {
-    for (std::size_t t = 0; t < copies.in[e].size(); ++t) copies.in[e][t] = *(*bound.in[e])[t];
-  }
-  for (std::size_t e = 0; e < bound.out.size(); ++e) {
-    for (std::size_t t = 0; t < copies.out[e].size(); ++t) copies.out[e][t] = (*bound.out[e])[t];
-  }
-  for (std::size_t s = 0; s < bound.state_in.size(); ++s) copies.state_in[s] = *bound.state_in[s];
-  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
-    copies.state_out[s] = *bound.state_out[s];
-  }
-  // Nothing may be thrown from here on.
-  bound.apart = true;
-  for (std::size_t e = 0; e < bound.in.size(); ++e) bound.in[e] = &copies.now[e];
-  for (std::size_t e = 0; e < bound.out.size(); ++e) bound.out[e] = &copies.out[e];
-  for (std::size_t s = 0; s < bound.state_in.size(); ++s) bound.state_in[s] = &copies.state_in[s];
-  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
-    bound.state_out[s] = &copies.state_out[s];
-  }
-}
-
-// What was written is shown where it belongs.
-void StageCall::attach(BoundFrame& bound) {
-  if (!bound.apart) return;
-  bound.apart = false;
-  apart_.store(false, std::memory_order_relaxed);
-  auto& copies = bound.copies;
-  for (auto& tensors : copies.in) {
-    for (auto& tensor : tensors) tensor.release();
-  }
-  for (auto& state : copies.state_in) state.release();
-  for (std::size_t e = 0; e < bound.out.size(); ++e) {
-    bound.out[e] = &written_of(bound, e);
-    std::ranges::swap_ranges(*bound.out[e], copies.out[e]);
-    for (auto& tensor : copies.out[e]) tensor.release();
-  }
-  bind_states(bound);
-  for (std::size_t s = 0; s < bound.state_out.size(); ++s) {
-    std::swap(*bound.state_out[s], copies.state_out[s]);
-    copies.state_out[s].release();
-  }
-}
-
-// Of the frame's slot, or of its mirror.
-std::vector<Tensor>& StageCall::written_of(BoundFrame& bound, std::size_t edge) const {
-  if (bound.out_slots[edge] == nullptr) return bound.beside[edge];
-  Slot& slot = *bound.out_slots[edge];
-  return writes_[edge] == Edge::kOwn ? slot.own : slot.mirrors[writes_[edge]]->own;
-}
-
-Status StageCall::abandon() {
-  cancel();
-  for (auto& bound : std::span(bound_).first(count_)) PENSTOCK_CHECK_OK(leave(bound));
-  return {};
-}
-
-Status StageCall::leave(BoundFrame& bound) {
-  for (Slot* slot : bound.in_slots) slot->left.store(true, std::memory_order_relaxed);
-  for (StateEdge* state : stage_.states_in) state->leave(bound.seat, bound.step);
-  for (const auto& partition : stage_.partitions) {
-    for (const auto& target : partition.outputs) {
-      const Wire& wire = target.wire;
-      if (wire.kind == Wire::Kind::kLocal) continue;
-      Tensor& lost = wire.kind == Wire::Kind::kStateOut
-                         ? stage_.states_out[wire.where]->next(bound.seat, bound.step)
-                         : written_of(bound, wire.where)[wire.tensor];
-      lost.release();
-      if (!wire.fresh) PENSTOCK_CHECK_OK(restore_storage_in(memory_of(wire), target.storage, lost));
-    }
-  }
-  return {};
-}
-
 // The slots are others' now: what the call has computed goes nowhere.
 bool StageCall::in_progress_still() {
   if (in_progress_) static_cast<void>(wait_for_context(0));
@@ -685,133 +584,6 @@ bool StageCall::in_progress_still() {
 Status StageCall::restored(Status failed) {
   Status whole = guarded([&]() -> Status { return restore_storage(); });
   return whole ? std::move(failed) : std::move(whole);
-}
-
-// Gathers what every item has in common, and gives the outputs their number of items.
-Result<std::int64_t> StageCall::count_items() {
-  std::optional<std::int64_t> count;
-  std::string first;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    gather(p);
-    const auto& partition = stage_.partitions[p];
-    for (std::size_t i = 0; i < partition.inputs.size(); ++i) {
-      const Wire& wire = partition.inputs[i];
-      if (!wire.items || wire.kind == Wire::Kind::kOutEdge || wire.kind == Wire::Kind::kStateOut)
-        continue;
-      const auto& name = partition.plan->inputs[std::min(i, partition.plan->inputs.size() - 1)];
-      const auto& dims = parts_[p].inputs[i]->dims();
-      if (dims.empty()) {
-        return invalid_argument("'", name, "' is one value: expected a list of items");
-      }
-      const auto items = dims.front();
-      if (!count) first = name;
-      if (count.value_or(items) != items) {
-        return invalid_argument("'", first, "' holds ", *count, " items, '", name, "' holds ",
-                                items, ": expected as many");
-      }
-      count = items;
-    }
-  }
-  const auto items = count.value_or(0);
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    for (std::size_t i = 0; i < parts_[p].outputs.size(); ++i) {
-      if (!stage_.partitions[p].outputs[i].wire.items) continue;
-      Tensor& whole = *parts_[p].outputs[i];
-      auto dims = whole.dims();
-      if (!dims.empty()) dims.front() = items;
-      if (!dims.empty() && whole.set_dims(dims)) continue;
-      return make_error(Code::kOutOfRange, items, " items: an output has no room for them");
-    }
-  }
-  return items;
-}
-
-// Of the lists that are gathered, one item each.
-void StageCall::view_item(std::size_t p, std::int64_t item) {
-  auto& part = parts_[p];
-  const auto& partition = stage_.partitions[p];
-  for (std::size_t i = 0; i < part.inputs.size(); ++i) {
-    if (!partition.inputs[i].items) continue;
-    part.input_items[i] = item_of(*part.inputs[i], item);
-    part.inputs[i] = &part.input_items[i];
-  }
-  for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-    if (!partition.outputs[i].wire.items) continue;
-    part.output_items[i] = item_of(*part.outputs[i], item);
-    part.outputs[i] = &part.output_items[i];
-    part.places[i] = part.outputs[i]->data();
-  }
-}
-
-Status StageCall::run_item(std::int64_t item) {
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && clock_.abandoned()) return abandoned();
-    gather(p);
-    view_item(p, item);
-    auto& part = parts_[p];
-    const auto& partition = stage_.partitions[p];
-    PENSTOCK_CHECK_OK(part.context->run(call_of(*at_), part.inputs, part.outputs));
-    PENSTOCK_CHECK_OK(part.context->wait(backend::kNoDeadline));
-    for (std::size_t i = 0; i < part.outputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_output(partition, i, partition.outputs[i].type, *part.outputs[i]));
-      if (!partition.outputs[i].wire.items) continue;
-      PENSTOCK_CHECK_OK(put_in_place(partition.outputs[i], *part.outputs[i], part.places[i]));
-    }
-  }
-  return {};
-}
-
-// An item has its place in the list, as large as the others': it is copied there if it lies
-// elsewhere.
-Status StageCall::put_in_place(const Target& target, const Tensor& item, void* place) {
-  const Tensor& whole = target_of(target.wire);
-  if (!std::ranges::equal(std::span(whole.dims()).subspan(1), item.dims())) {
-    return make_error(Code::kOutOfRange, "output '", target.name, "' is ", item.type(),
-                      ", where each item has its place in ", whole.type(),
-                      "; items must be of one shape");
-  }
-  if (item.data() == place || item.bytes() == 0) return {};
-  std::memcpy(place, item.data(), item.bytes());
-  copies_.fetch_add(1, std::memory_order_relaxed);
-  return {};
-}
-
-// Scatter: one call for as many items as the stage takes, in order, each writing its own place of
-// the outputs. Where a call for several fails, each item runs alone.
-Status StageCall::run_items() {
-  if (sample_) note_begin();
-  PENSTOCK_TRY(const auto items, count_items());
-  const auto most = static_cast<std::int64_t>(batched_.empty() ? 1 : batched_.back()->rows());
-  for (std::int64_t first = 0; first < items; first += most) {
-    PENSTOCK_CHECK_OK(check_wanted());
-    const auto end = std::min(items, first + most);
-    if (end - first > 1 && run_items_together(first, static_cast<std::size_t>(end - first))) {
-      continue;
-    }
-    for (std::int64_t item = first; item < end; ++item) {
-      PENSTOCK_CHECK_OK(check_wanted());
-      Status ran = run_item(item);
-      if (!ran) return std::move(ran).error().within({Where::kItem, item});
-    }
-  }
-  return {};
-}
-
-Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
-  auto& batched = smallest_for(count);
-  if (parameters_) advance_parameters(at_->frame);
-  batched.bind_items(*at_, static_cast<std::size_t>(first), count);
-  Status ran = guarded([&]() -> Status {
-    for (std::size_t p = 0; p < parts_.size(); ++p) {
-      PENSTOCK_CHECK_OK(check_wanted());
-      PENSTOCK_CHECK_OK(batched.run(p, call_of(*at_), values_));
-      PENSTOCK_CHECK_OK(batched.context(p).wait(backend::kNoDeadline));
-      PENSTOCK_CHECK_OK(batched.share_out(p));
-    }
-    return {};
-  });
-  if (!ran && !clock_.abandoned()) batched.restore();
-  return ran;
 }
 
 Status StageCall::take_states(std::size_t i) {

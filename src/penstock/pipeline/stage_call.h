@@ -146,6 +146,7 @@ class StageCall {
   Status wait_for_context(std::int64_t until_ns);
   backend::Call call_of(const BoundFrame& frame);
   bool restart_clock();
+  static Error abandoned();  ///< It is told to nobody.
 
   // A call that is lost touches nothing of the slots' or states' own: what it knows are copies.
   bool set_apart(std::span<BoundFrame> frames);

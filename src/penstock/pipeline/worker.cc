@@ -1,30 +1,14 @@
-// Starts the thread, compiles, runs calls in lanes, ends frames, and gives up calls that hang.
+// Worker: runs calls in lanes, and ends frames.
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "penstock/device/affinity.h"
+#include "penstock/device/device.h"
 #include "penstock/pipeline/guarded.h"
-#include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/state.h"
-#include "penstock/pipeline/thread.h"
 
 // Functions that are `inline` here are on every frame's way, and no other file calls them.
 namespace penstock::pipeline {
-namespace {
-
-std::string text_of(const std::vector<int>& cpus) {
-  return device::to_string(device::Device{.host = {}, .cpus = cpus});
-}
-
-constexpr std::int64_t kLook = 50'000'000;  // How often a call that goes on by itself is looked at.
-
-double ms(std::int64_t ns) {
-  return static_cast<double>(ns / 1000) / 1000;
-}
-
-}  // namespace
 
 Worker::Worker(State& state, Stage& stage, std::size_t replica)
     : state_(state), stage_(stage), replica_(replica), replicas_(stage.plan->devices.size()) {
@@ -43,150 +27,6 @@ void Worker::free() {
   const std::scoped_lock lock(calls_mutex_);
   lanes_.clear();
   executables_.clear();
-}
-
-Status Worker::start(const std::vector<backend::CompileRequest>& requests,
-                     const std::vector<int>& mask, Executables& executables) {
-  mask_ = mask;
-  std::promise<Status> started;
-  auto outcome = started.get_future();
-  // The thread keeps what it reads: it may come back from a call that everybody else gave up.
-  PENSTOCK_CHECK_OK(
-      start_thread(thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables,
-                             &started] { main(requests, mask, executables, started); }));
-  Status ready = outcome.get();
-  const std::scoped_lock lock(state_.left_mutex);
-  state_.running_workers += ready ? 1 : 0;
-  return ready;
-}
-
-void Worker::main(const std::vector<backend::CompileRequest>& requests,
-                  const std::vector<int>& mask, Executables& executables,
-                  std::promise<Status>& started) {
-  Status ready = guarded([&] { return prepare(requests, mask, executables); });
-  const bool go = static_cast<bool>(ready);
-  started.set_value(std::move(ready));
-  if (!go) return;
-  state_.gate.wait();
-  own_next_ = state_.first;
-  loop();
-}
-
-Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
-                       const std::vector<int>& mask, Executables& executables) {
-  PENSTOCK_CHECK_OK(adopt_thread());
-  PENSTOCK_CHECK_OK(compile(requests, executables));
-  // A server of others is asked for frames alone.
-  const bool served = stage_.partitions.front().plan->served.has_value();
-  for (auto& lane : lanes_) {
-    if (!served) PENSTOCK_CHECK_OK(lane.call->warm_up());
-  }
-  device::set_flush_denormals(stage_.plan->flush_denormals);
-  std::size_t threads = 0;
-  for (std::size_t p = 0; p < requests.size(); ++p) {
-    threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
-  }
-  PENSTOCK_CHECK_OK(check_threads(mask, threads));
-  if (state_.options.trace) spans_.resize(state_.options.spans_kept);
-  return {};
-}
-
-Status Worker::adopt_thread() {
-  device::name_this_thread(thread_name());
-  PENSTOCK_CHECK_OK(device::pin_this_thread(mask_));
-  device::set_flush_denormals(stage_.plan->flush_denormals);
-  return {};
-}
-
-Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
-                       Executables& executables) {
-  executables.resize(requests.size());
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    if (executables[r]) continue;
-    const auto& partition = stage_.partitions[r % stage_.partitions.size()];
-    const auto& device = requests[r].device;
-    const auto& backend = device.host.empty() ? partition.backend : partition.remote;
-    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made, backend->compile(requests[r]));
-    executables[r] = std::move(made);
-  }
-  for (std::size_t p = 0; p < stage_.partitions.size(); ++p) {
-    auto& partition = stage_.partitions[p];
-    PENSTOCK_CHECK_OK(replica_ == 0
-                          ? join_ports(state_.plan, stage_, partition, *executables[p])
-                          : check_same_ports(partition, *executables[p], stage_.places[replica_]));
-  }
-  executables_ = executables;
-  asynchronous_ = StageCall::goes_on_alone(stage_, executables);
-  may_be_lost_ = !stage_.places[replica_].is_local_cpu();
-  if (stage_.plan->each.empty() && !stage_.batch_sizes.empty()) {
-    most_ = static_cast<FrameNumber>(stage_.batch_sizes.back());
-  }
-  calls = std::vector<std::atomic<std::uint64_t>>(most_);
-  lanes_.resize(choose_lanes(*executables.front()));
-  for (auto& lane : lanes_) {
-    lane.frames.reserve(most_);
-    lane.ready_ns.resize(most_);
-    PENSTOCK_CHECK_OK(open(lane));
-  }
-  return {};
-}
-
-Status Worker::open(Lane& lane) {
-  lane.call = make_call();
-  return lane.call->open(executables_);
-}
-
-std::unique_ptr<StageCall> Worker::make_call() {
-  const bool may_be_left = max_run_ns_ > 0 && stage_.plan->max_left_behind > 0;
-  return std::make_unique<StageCall>(stage_, stage_.memories[replica_].get(), state_.ending, parker,
-                                     may_be_left);
-}
-
-// Stages that states, items or several partitions hold to an order have one.
-std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
-  const bool ordered = stage_.feeds_state || !stage_.states_in.empty() || stage_.may_drop ||
-                       !stage_.plan->each.empty() || stage_.plan->stateful;
-  if (!asynchronous_ || ordered) return 1;
-  int most = std::max(executable.recommended_contexts(), 1);
-  if (stage_.plan->lanes > 0) most = std::min(most, stage_.plan->lanes);
-  for (const Edge* edge : stage_.in_edges) most = std::min(most, lanes_of(*edge));
-  for (const Edge* edge : stage_.out_edges) most = std::min(most, lanes_of(*edge));
-  return static_cast<std::size_t>(most);
-}
-
-// As many full calls as the edge holds.
-int Worker::lanes_of(const Edge& edge) const {
-  return std::max(edge.capacity() / static_cast<int>(most_), 1);
-}
-
-std::string Worker::thread_name() const {
-  constexpr std::size_t kKept = 15;  // The kernel cuts longer names.
-  return concat("ps", device::this_thread_id(), ".", stage_.index).substr(0, kKept);
-}
-
-Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
-  const auto own = device::cpus_of_thread(device::this_thread_id());
-  if (own != mask) {
-    return internal_error("backend '", stage_.plan->partitions.front().backend,
-                          "' moved the stage's thread to ", text_of(own), ", expected ",
-                          text_of(mask));
-  }
-  auto workers = device::threads_after(device::this_thread_id());
-  std::erase_if(workers,
-                [&, name = thread_name()](int tid) { return device::name_of_thread(tid) != name; });
-  for (const int tid : workers) {
-    const auto cpus = device::cpus_of_thread(tid);
-    if (!std::ranges::includes(mask, cpus)) {
-      return internal_error("backend '", stage_.plan->partitions.front().backend,
-                            "' runs a thread on ", text_of(cpus), ", outside the stage's ",
-                            text_of(mask));
-    }
-  }
-  if (workers.size() > expected) {
-    return internal_error("backend '", stage_.plan->partitions.front().backend, "' made ",
-                          workers.size(), " threads, expected at most ", expected);
-  }
-  return {};
 }
 
 void Worker::loop() {
@@ -459,79 +299,6 @@ inline bool Worker::wait_for(Lane& lane) {
   return true;
 }
 
-// The call goes on without anybody. `ready`: whether the frames behind can be computed.
-bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
-  state_.left_calls.store(true);
-  ready = ready && guarded([&]() -> Status { return reopen(lane); });
-  if (!ready) lane.call->cancel();
-  const bool ends = !ready || stage_.plan->max_left_behind == 0;
-  if (ends && !state_.ending.cancelled()) {
-    const FrameNumber first = lane.frames.front();
-    Status cause = guarded([&]() -> Status {
-      return state_.record(first).in_stream(hanging(ran_ns)
-                                                .within({Where::kFrame, first})
-                                                .within({Where::kStage, stage_.plan->name}));
-    });
-    state_.hang(lane.frames.back() + 1, std::move(cause).error());
-  }
-  for (const FrameNumber frame : lane.frames) {
-    if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = 0;
-    if (state_.record(frame).alive()) fail(frame, hanging(ran_ns));
-  }
-  if (!ends) look_whether_unable();
-  return ready;
-}
-
-// Another call takes the place of the one that is lost, which has tensors that nobody else has.
-Status Worker::reopen(Lane& lane) {
-  lost_.reserve(lost_.size() + 1);
-  auto fresh = make_call();
-  PENSTOCK_CHECK_OK(fresh->open(executables_));
-  PENSTOCK_CHECK_OK(lane.call->abandon());
-  const auto counted = lane.call->counters();
-  const std::scoped_lock lock(calls_mutex_);
-  add(lost_counters_, counted);
-  lost_.push_back(std::exchange(lane.call, std::move(fresh)));
-  return {};
-}
-
-void Worker::look_for_lost() {
-  std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
-}
-
-bool Worker::look_whether_unable() {
-  look_for_lost();
-  const auto lost = [](const auto& executable) { return executable->is_lost(); };
-  const bool unable = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind) ||
-                      (may_be_lost_ && std::ranges::any_of(executables_, lost));
-  if (unable == unable_) return unable;
-  (stands_by() ? stage_.able_standbys : stage_.able).fetch_add(unable ? -1 : 1);
-  unable_ = unable;
-  stage_.returns.wake();  // Others take its place, or give it back.
-  return unable;
-}
-
-bool Worker::claim_once_able(Lane& lane) {
-  for (;;) {
-    if (!leave_to_others() || !claim(lane)) return false;
-    if (!look_whether_unable()) return true;
-    hand_back(lane);
-    refuse(lane);
-  }
-}
-
-bool Worker::leave_to_others() {
-  while (look_whether_unable() && others_are_able()) {
-    parker.prepare();
-    if (leave_at(stage_.next.load())) {
-      parker.abandon();
-      return false;
-    }
-    parker.sleep(now_ns() + kLook);
-  }
-  return true;
-}
-
 void Worker::refuse(Lane& lane) {
   clock_ = now_ns();
   for (const FrameNumber frame : lane.frames) {
@@ -546,28 +313,6 @@ void Worker::refuse(Lane& lane) {
   lane.again = nullptr;
   // A frame wakes one replica, and that may be always this one: others look whether theirs is back.
   stage_.returns.wake();
-}
-
-Error Worker::unavailable() const {
-  Status told = guarded([&]() -> Status {
-    if (lost_.empty()) {
-      const auto& place = stage_.places[replica_];
-      return make_error(Code::kUnavailable, "device '", device::to_string(place),
-                        "' is lost, and no other of the stage is there")
-          .within({Where::kPeer, place.host});
-    }
-    return make_error(Code::kUnavailable, "unavailable: ", lost_.size(), " calls hang, at most ",
-                      stage_.plan->max_left_behind, " may be left behind (max_left_behind)");
-  });
-  return std::move(told).error();
-}
-
-bool Worker::keeps_lost() {
-  look_for_lost();
-  if (!asynchronous_) return false;  // Their threads keep what they may touch.
-  const bool in_progress = std::ranges::any_of(
-      lanes_, [](const Lane& lane) { return lane.call && lane.call->in_progress_still(); });
-  return in_progress || !lost_.empty();
 }
 
 std::int64_t Worker::hang_deadline(const Lane& lane) const {
@@ -782,74 +527,6 @@ void Worker::hand_on_states(FrameNumber frame) {
       state->keep(record.seat, record.step);
     }
   }
-}
-
-void Worker::give_up_if_hanging() {
-  std::int64_t ran = 0;
-  {
-    const std::scoped_lock lock(calls_mutex_);
-    CallClock& clock = lanes_.front().call->clock();
-    const auto reading = clock.read();
-    ran = ran_ns(reading);
-    if (ran <= max_run_ns_ || !clock.abandon(reading)) return;  // Or it came back this moment.
-  }
-  // Without a thread for it this one, the watchdog's, passes on the frames until the pipeline ends.
-  if (!hand_over(ran)) take_over(ran, false);
-}
-
-Error Worker::hanging(std::int64_t ran_ns) const {
-  Status told = guarded([&]() -> Status {
-    if (max_run_ns_ == 0)
-      return make_error(Code::kCancelled, "the call was left behind after ", ms(ran_ns), " ms");
-    return make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
-                      " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)");
-  });
-  return std::move(told).error();
-}
-
-std::int64_t Worker::ran_ns(CallClock::Reading reading) const {
-  const bool counts =
-      reading.phase == CallClock::Phase::kRunning ||
-      // Where a call hangs, what others wait for may never come.
-      (reading.phase == CallClock::Phase::kPaused && (state_.ending.hangs() || state_.hanging > 0));
-  return counts ? now_ns() - reading.since_ns : 0;
-}
-
-// Unless none is in progress.
-std::optional<CallClock::Reading> Worker::abandon_call() {
-  const std::scoped_lock lock(calls_mutex_);
-  CallClock& clock = lanes_.front().call->clock();
-  const auto reading = clock.read();
-  return clock.abandon(reading) ? std::optional(reading) : std::nullopt;
-}
-
-std::optional<std::string> Worker::leave_behind() {
-  if (lanes_.empty()) return std::nullopt;
-  if (asynchronous_) {  // Its own thread gives up what is in progress.
-    leaves_.store(true, std::memory_order_relaxed);
-    return std::nullopt;
-  }
-  const auto reading = abandon_call();
-  if (!reading) return std::nullopt;
-  const auto& taken = lanes_.front().frames;
-  const FrameNumber first = taken.front();
-  for (const FrameNumber frame : taken) {
-    state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
-  }
-  if (!hand_over(now_ns() - reading->since_ns)) leave();
-  return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
-                ms(now_ns() - reading->since_ns),
-                " ms and goes on; the pipeline ends without it, and leaves its thread behind");
-}
-
-bool Worker::hand_over(std::int64_t ran_ns) {
-  state_.hanging.fetch_add(1, std::memory_order_relaxed);
-  state_.left_calls.store(true);
-  const std::scoped_lock lock(calls_mutex_);
-  thread_.detach();
-  return static_cast<bool>(start_thread(thread_, [this, keep = state_.shared_from_this(), ran_ns] {
-    take_over(ran_ns, static_cast<bool>(guarded([&] { return adopt_thread(); })));
-  }));
 }
 
 void Worker::cancel_runs() {

@@ -94,6 +94,9 @@ class Worker {
   [[nodiscard]] std::string thread_name() const;
   [[nodiscard]] Status check_threads(const std::vector<int>& mask, std::size_t expected) const;
 
+  /// How often a call that goes on by itself, or a lost device, is looked at.
+  static constexpr std::int64_t kLook = 50'000'000;
+
   void loop();
   bool claim(Lane& lane);  ///< False: none will come any more.
   /// claim() of an exhausted instance, which computes nothing until it is able again: it leaves

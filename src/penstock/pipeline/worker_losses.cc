@@ -133,4 +133,55 @@ void Worker::wait_for_turn(FrameNumber frame) {
   stage_.await_turn.fetch_sub(1);
 }
 
+void Worker::look_for_lost() {
+  std::erase_if(lost_, [](const auto& call) { return !call->in_progress_still(); });
+}
+
+bool Worker::look_whether_unable() {
+  look_for_lost();
+  const auto lost = [](const auto& executable) { return executable->is_lost(); };
+  const bool unable = lost_.size() > static_cast<std::size_t>(stage_.plan->max_left_behind) ||
+                      (may_be_lost_ && std::ranges::any_of(executables_, lost));
+  if (unable == unable_) return unable;
+  (stands_by() ? stage_.able_standbys : stage_.able).fetch_add(unable ? -1 : 1);
+  unable_ = unable;
+  stage_.returns.wake();  // Others take its place, or give it back.
+  return unable;
+}
+
+bool Worker::claim_once_able(Lane& lane) {
+  for (;;) {
+    if (!leave_to_others() || !claim(lane)) return false;
+    if (!look_whether_unable()) return true;
+    hand_back(lane);
+    refuse(lane);
+  }
+}
+
+bool Worker::leave_to_others() {
+  while (look_whether_unable() && others_are_able()) {
+    parker.prepare();
+    if (leave_at(stage_.next.load())) {
+      parker.abandon();
+      return false;
+    }
+    parker.sleep(now_ns() + kLook);
+  }
+  return true;
+}
+
+Error Worker::unavailable() const {
+  Status told = guarded([&]() -> Status {
+    if (lost_.empty()) {
+      const auto& place = stage_.places[replica_];
+      return make_error(Code::kUnavailable, "device '", device::to_string(place),
+                        "' is lost, and no other of the stage is there")
+          .within({Where::kPeer, place.host});
+    }
+    return make_error(Code::kUnavailable, "unavailable: ", lost_.size(), " calls hang, at most ",
+                      stage_.plan->max_left_behind, " may be left behind (max_left_behind)");
+  });
+  return std::move(told).error();
+}
+
 }  // namespace penstock::pipeline

@@ -1,0 +1,346 @@
+// Push: a frame waits for its turn, for room and for its stream, and becomes visible to the stages.
+#include <algorithm>
+
+#include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/pipeline.h"
+#include "penstock/pipeline/ports.h"
+#include "penstock/pipeline/timeout.h"
+
+namespace penstock::pipeline {
+namespace {
+
+// Waits until `wait.progress` reaches `least`. False: the deadline passed, the pipeline ended, or
+// the turn is to be handed over.
+bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
+  const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
+  while (wait.seen < least) {
+    wait.seen = wait.progress->done();
+    if (wait.seen >= least) return true;
+    if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return false;
+    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, deadline, ended);
+  }
+  return true;
+}
+
+// False: other threads were pushing until `deadline`, or until the pipeline closed.
+bool begin_push(Generations& generations, std::int64_t deadline, Priority priority) {
+  const auto closed = [&] { return generations.closed_by().has_value(); };
+  return generations.turns->pusher.begin(deadline, closed, priority == Priority::kHigh);
+}
+
+// Waits for room for the next frame; the caller has the pusher's turn.
+Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  auto& caller = state.pusher;
+  const FrameNumber frame = state.source.done();
+  const auto full = [&](const std::string& what) -> Status {
+    if (state.ending.cancelled()) return state.ending.error();
+    return timed_out("push: no room", timeout, what);
+  };
+  const auto reach = [&](Wait& wait, FrameNumber least) {
+    if (wait.seen < least && wait.progress == &state.sink && state.sink.done() < least)
+      state.loans.want_back(least);
+    return await(state, wait, least, deadline);
+  };
+  if (frame >= state.in_flight_limit &&
+      !reach(caller.waits[0], frame - state.in_flight_limit + 1)) {
+    return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
+  }
+  for (std::size_t i = 1; i < caller.waits.size(); ++i) {
+    const FrameNumber capacity = state.input_capacities[i - 1];
+    if (capacity == 0 || frame < capacity) continue;
+    if (!reach(caller.waits[i], frame - capacity + 1)) {
+      return full(concat("the input edge holds ", capacity, " frames, its capacity"));
+    }
+  }
+  return {};
+}
+
+// The seat of the frame's stream; the caller has the pusher's turn.
+Result<Streams::Seat> admit(State& state, std::uint64_t stream, std::chrono::nanoseconds timeout,
+                            std::int64_t deadline) {
+  if (stream == 0) return Streams::Seat{0};
+  auto seat = state.streams->admit(
+      stream, deadline,
+      [&](Streams::Seat given, FrameNumber step) { return state.reset_states(given, step); },
+      [&] { return state.ending.closed() || state.turns->wanted(); });
+  if (seat) return seat;
+  if (state.ending.closed()) return state.ending.error();
+  Error error = std::move(seat).error().within({Where::kStream, stream});
+  if (error.code != Code::kDeadlineExceeded) return std::move(error).within("push");
+  return std::move(error).within({Where::kTimeoutNs, timeout.count()}).within("push: no room");
+}
+
+// Room, and the seat of the stream; the caller has the pusher's turn.
+Result<Streams::Seat> find_place(State& state, std::uint64_t stream,
+                                 std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
+  return admit(state, stream, timeout, deadline);
+}
+
+// Slots of lossy input edges are taken at push. False: none is free, since readers hold them all.
+bool take_slots(State& state, FrameNumber frame) {
+  for (std::size_t e = 0; e < state.input_edges.size(); ++e) {
+    if (!state.input_edges[e]->lossy() || state.input_edges[e]->begin_write(frame)) continue;
+    while (e-- > 0) {
+      if (state.input_edges[e]->lossy()) state.input_edges[e]->abandon_write(frame);
+    }
+    return false;
+  }
+  return true;
+}
+
+void give_slots_back(State& state, FrameNumber frame) {
+  for (Edge* edge : state.input_edges) {
+    if (edge->lossy()) edge->abandon_write(frame);
+  }
+}
+
+// The frame's slots show the caller's tensors.
+Status lend(State& state, FrameNumber frame, std::span<const Tensor> inputs, bool has_slots) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Place& place = state.input_places[i];
+    // A stage that feeds a state reads the other edges all the same.
+    if (place.edge == nullptr || (!has_slots && place.edge->lossy())) continue;
+    Slot& slot = place.edge->slot(frame);
+    PENSTOCK_CHECK_OK(place.edge->renew(slot));
+    slot.lent[place.tensor] = inputs[i];
+    slot.now[place.tensor] = &slot.lent[place.tensor];
+  }
+  return {};
+}
+
+// The caller gets the tensors of the frame's slots.
+Status show_slots(State& state, FrameNumber frame) {
+  for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+    const Place& place = state.input_places[i];
+    if (place.edge == nullptr) {
+      state.acquired[i] = storage_for(state.plan.inputs[i].type);
+      continue;
+    }
+    Slot& slot = place.edge->slot(frame);
+    PENSTOCK_CHECK_OK(place.edge->renew(slot));
+    place.edge->ensure_own(slot);
+    state.acquired[i] = slot.own[place.tensor];
+  }
+  return {};
+}
+
+// Before anything of the frame is written: an edge with policy `error` refuses it here.
+Status check_error_policy(State& state) {
+  for (const Edge* edge : state.input_edges) {
+    if (edge->policy == plan::FullPolicy::kError && edge->full()) {
+      return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (",
+                        edge->capacity(), " frames) and its policy is 'error'");
+    }
+  }
+  return {};
+}
+
+std::int64_t frame_deadline(const State& state, const FrameOptions& options, std::int64_t pushed) {
+  if (options.deadline) return options.deadline->time_since_epoch().count();
+  if (!state.plan.max_age) return kNever;
+  const auto age = std::chrono::nanoseconds(*state.plan.max_age).count();
+  return age > kNever - pushed ? kNever : pushed + age;
+}
+
+// Makes the frame visible to the stages, or refuses it because the pipeline was closed meanwhile.
+Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& options,
+                           Streams::Seat seat, bool has_slots) {
+  std::function<void(Output)> done;
+  try {
+    if (options.done) {
+      done = options.done;
+      state.delivery.make_room(seat);
+    }
+  } catch (const std::bad_alloc&) {
+    give_slots_back(state, frame);
+    return out_of_memory();
+  }
+  const std::scoped_lock lock(state.ending.commit);
+  if (state.ending.closed()) return state.ending.error();
+  const std::int64_t now = now_ns();
+  auto& record = state.record(frame);
+  try {
+    record.reset(options, seat, now, frame_deadline(state, options, now));
+  } catch (const std::bad_alloc&) {
+    give_slots_back(state, frame);
+    return out_of_memory();
+  }
+  state.streams->push(frame, record);
+  if (done) {
+    record.call_back_after(static_cast<int>(state.stages.size()));
+    state.delivery.expect(frame, std::move(done), options);
+  }
+  state.source_ready_ns[frame & state.window_mask] = now;
+  for (Edge* edge : state.input_edges) {
+    if (!edge->lossy()) {
+      edge->begin_readers(frame);
+    } else if (has_slots) {
+      edge->end_write(frame);
+    } else {
+      edge->drops.fetch_add(1, std::memory_order_relaxed);
+      edge->on_drop(*edge, frame);
+    }
+  }
+  state.source.complete(frame);
+  return frame;
+}
+
+}  // namespace
+
+Result<Pipeline::Admitted> Pipeline::begin_frame(const char* what, std::chrono::nanoseconds timeout,
+                                                 const FrameOptions& options) {
+  auto& turns = *generations_->turns;
+  if (generations_->acquirer.load() == std::this_thread::get_id()) {
+    return make_error(Code::kFailedPrecondition, what,
+                      ": an acquired input is not pushed yet; call push_acquired first");
+  }
+  const std::int64_t deadline = deadline_of(timeout);
+  for (;;) {
+    if (!begin_push(*generations_, deadline, options.priority)) {
+      if (auto error = generations_->closed_by()) return *std::move(error);
+      return timed_out(concat(what, ": no turn"), timeout, "another thread was pushing");
+    }
+    TurnGuard guard(&turns.pusher);
+    State& state = *generations_->pushing;
+    if (state.ending.closed()) return state.ending.error();
+    if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
+    PENSTOCK_CHECK_OK(check_error_policy(state));
+    Result<Streams::Seat> seat = find_place(state, options.stream, timeout, deadline);
+    const bool handed_over = turns.hand_over();
+    if (!handed_over) {
+      // Again: a call that hangs may still read the slot that seems free.
+      if (state.ending.closed()) return state.ending.error();
+      if (!seat) return std::move(seat).error();
+    }
+    guard.keep();
+    if (!handed_over) return Admitted{&state, *seat};
+  }
+}
+
+Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::nanoseconds timeout,
+                                   const FrameOptions& options) {
+  return guarded([&]() -> Result<FrameNumber> {
+    const auto& wanted = generations_->inputs;
+    if (inputs.size() != wanted.size()) {
+      return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (Status fits = check_given(wanted[i].type, inputs[i]); !fits) {
+        return std::move(fits).error().within({Where::kInput, wanted[i].name}).within("push");
+      }
+    }
+    PENSTOCK_TRY(const auto place, begin_frame("push", timeout, options));
+    State& state = *place.state;
+    const TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    const bool has_slots = take_slots(state, frame);
+    if (Status lent = guarded([&] { return lend(state, frame, inputs, has_slots); }); !lent) {
+      give_slots_back(state, frame);
+      return std::move(lent).error();
+    }
+    return commit(state, frame, options, place.seat, has_slots);
+  });
+}
+
+Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds timeout,
+                                   const FrameOptions& options) {
+  return guarded([&]() -> Result<FrameNumber> {
+    const auto& wanted = generations_->inputs;
+    const auto names = [&] {
+      return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
+    };
+    std::vector<Tensor> ordered(wanted.size());
+    std::vector<bool> given(wanted.size(), false);
+    for (const auto& [name, tensor] : inputs) {
+      const auto found = std::ranges::find(wanted, name, &plan::TensorInfo::name);
+      if (found == wanted.end() && generations_->bound.contains(name)) {
+        Status bound = plan::check_bound(generations_->bound, name, tensor);
+        if (!bound) return std::move(bound).error().within("push");
+        continue;
+      }
+      if (found == wanted.end())
+        return invalid_argument("push: no input '", name, "'; the inputs are ", names());
+      const auto i = static_cast<std::size_t>(found - wanted.begin());
+      if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
+      given[i] = true;
+      ordered[i] = tensor;
+    }
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!given[i])
+        return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
+                                names());
+    }
+    return push(ordered, timeout, options);
+  });
+}
+
+Result<std::span<Tensor>> Pipeline::acquire_input(std::chrono::nanoseconds timeout,
+                                                  Priority priority) {
+  return guarded([&]() -> Result<std::span<Tensor>> {
+    PENSTOCK_TRY(const auto given, begin_frame("acquire_input", timeout, {.priority = priority}));
+    State& state = *given.state;
+    TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    if (!take_slots(state, frame)) {
+      return make_error(Code::kResourceExhausted,
+                        "acquire_input: the stages hold every slot of the input edge");
+    }
+    if (Status shown = guarded([&] { return show_slots(state, frame); }); !shown) {
+      for (auto& tensor : state.acquired) tensor = Tensor();
+      give_slots_back(state, frame);
+      return std::move(shown).error();
+    }
+    generations_->acquirer = std::this_thread::get_id();
+    guard.keep();  // push_acquired ends it.
+    return std::span<Tensor>(state.acquired);
+  });
+}
+
+void Pipeline::release_input() {
+  if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) return;
+  State& state = *generations_->pushing;
+  const TurnGuard guard(&state.turns->pusher);
+  for (auto& tensor : state.acquired) tensor = Tensor();
+  give_slots_back(state, state.source.done());
+}
+
+Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
+  return guarded([&]() -> Result<FrameNumber> {
+    if (generations_->acquirer.exchange(std::thread::id()) == std::thread::id()) {
+      return make_error(Code::kFailedPrecondition,
+                        "push_acquired: no input is acquired; call acquire_input first");
+    }
+    State& state = *generations_->pushing;
+    const TurnGuard guard(&state.turns->pusher);
+    const FrameNumber frame = state.source.done();
+    if (Status ready = options.done ? state.delivery.start(state) : Status(); !ready) {
+      give_slots_back(state, frame);
+      return std::move(ready).error();
+    }
+    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+      if (Status fits = check_given(state.plan.inputs[i].type, state.acquired[i]); !fits) {
+        give_slots_back(state, frame);
+        return std::move(fits).error().within(
+            concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+      }
+    }
+    const auto seat = admit(state, options.stream, kNoWait, 0);
+    if (!seat) {
+      give_slots_back(state, frame);
+      return seat.error();
+    }
+    for (std::size_t i = 0; i < state.acquired.size(); ++i) {
+      const Place& place = state.input_places[i];
+      Tensor tensor = std::exchange(state.acquired[i], Tensor());
+      if (place.edge == nullptr) continue;
+      Slot& slot = place.edge->slot(frame);
+      slot.own[place.tensor] = std::move(tensor);
+      slot.now[place.tensor] = &slot.own[place.tensor];
+    }
+    return commit(state, frame, options, *seat, true);
+  });
+}
+
+}  // namespace penstock::pipeline

@@ -1,0 +1,144 @@
+// How a running plan drains, cancels, ends and is freed.
+#include "penstock/pipeline/state.h"
+
+#include <algorithm>
+
+#include "penstock/pipeline/timeout.h"
+
+namespace penstock::pipeline {
+
+void State::wake_everybody() {
+  source.wake_all();
+  sink.wake_all();
+  turns->pusher.wake_all();
+  streams->wake_all();
+  for (auto& stage : stages) {
+    stage->progress.wake_all();
+    stage->returns.wake();
+  }
+}
+
+void State::cancel(Error cause) {
+  ending.advance(Life::kCancelled, cause);
+  for (auto& worker : workers) worker->cancel_runs();
+  wake_everybody();
+  // From here on it is replaced or never will be: both are done under Ending::commit.
+  if (!ending.replaced()) return;
+  if (const auto next = successor.lock()) next->cancel(std::move(cause));
+}
+
+bool State::cancel_frame(FrameNumber frame) {
+  {
+    const std::scoped_lock lock(ending.commit);  // No other frame gets the record meanwhile.
+    const FrameNumber pushed = source.done();
+    if (frame < first || frame >= pushed || pushed - frame > records.size()) return false;
+    const bool cancelled = record(frame).fail(Outcome::kCancelled, [&] {
+      return make_error(Code::kCancelled, "cancelled by its number").within({Where::kFrame, frame});
+    });
+    if (!cancelled) return false;
+  }
+  for (auto& worker : workers) worker->end_cancelled_calls();
+  return true;
+}
+
+bool State::wait_until_workers_left(std::int64_t deadline) {
+  std::unique_lock lock(left_mutex);
+  const auto all_left = [&] { return running_workers == 0; };
+  if (deadline != kNever) {
+    using Time = std::chrono::steady_clock::time_point;
+    return left.wait_until(lock, Time(std::chrono::nanoseconds(deadline)), all_left);
+  }
+  left.wait(lock, all_left);
+  return true;
+}
+
+void State::keep_for_ever() {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<std::shared_ptr<State>>;
+  const std::scoped_lock lock(mutex);
+  kept->push_back(shared_from_this());
+}
+
+void State::free_stages() {
+  for (auto& worker : workers) worker->free();
+  for (auto& stage : stages) {
+    stage->partitions.clear();
+    stage->versions.clear();
+  }
+  states.clear();
+  options = {};
+  backends = {};
+  for (auto& edge : edges) {
+    const bool leaves = std::ranges::find(edge->to, plan::kPipelineOutput) != edge->to.end();
+    if (!leaves) edge->free_slots();
+  }
+}
+
+void State::hang(FrameNumber frame, Error cause) {
+  ending.fail_from(frame);
+  ending.advance(Life::kClosed, std::move(cause));
+  wake_everybody();
+}
+
+void State::begin_at(FrameNumber next) {
+  first = next;
+  next_pop = next;
+  source.begin_at(next);
+  sink.begin_at(next);
+  for (auto& stage : stages) {
+    stage->next.store(next, std::memory_order_relaxed);
+    stage->progress.begin_at(next);
+  }
+}
+
+void State::stop() {
+  ending.advance(Life::kStopping);
+  gate.open();
+  wake_everybody();
+}
+
+void State::end() {
+  stop();
+  if (watchdog) {
+    wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
+    watchdog.reset();
+  }
+  {
+    const std::scoped_lock lock(looked_at);
+    for (auto& worker : workers) worker->join();
+  }
+  delivery.end();  // Callbacks may look.
+  const std::scoped_lock lock(looked_at);
+  if (!left_calls.load()) {
+    free_stages();
+    return;
+  }
+  const auto keeps = [](const auto& worker) { return worker->keeps_lost(); };
+  if (std::ranges::any_of(workers, keeps)) keep_for_ever();
+}
+
+Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline) {
+  if (!drainers_turn.begin(deadline, [] { return false; })) {
+    return timed_out("drain: no turn", timeout, "another thread was draining");
+  }
+  const TurnGuard guard(&drainers_turn);
+  const FrameNumber pushed = source.done();
+  for (auto& wait : drainer.waits) {
+    while ((wait.seen = wait.progress->done()) < pushed) {
+      if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
+        return timed_out("drain: not done", timeout, pushed - wait.seen,
+                         " frames are still in flight");
+      }
+      if (releases.stuck(totals->all(), sink.done(), awaiting_release.load(), now_ns())) {
+        return make_error(Code::kFailedPrecondition,
+                          "drain: the results fill the output edge, and ", pushed - wait.seen,
+                          " frames wait behind them; pop them, then drain");
+      }
+      sleep_until(wait, pushed, {}, std::min(deadline, now_ns() + ReleaseWatch::kLook),
+                  [] { return false; });
+    }
+  }
+  return {};
+}
+
+}  // namespace penstock::pipeline

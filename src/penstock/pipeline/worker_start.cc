@@ -1,0 +1,164 @@
+// Worker: starts the thread, compiles, warms up, and checks what threads the backends made.
+#include <algorithm>
+
+#include "penstock/device/affinity.h"
+#include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/ports.h"
+#include "penstock/pipeline/state.h"
+#include "penstock/pipeline/thread.h"
+#include "penstock/pipeline/worker.h"
+
+namespace penstock::pipeline {
+namespace {
+
+std::string text_of(const std::vector<int>& cpus) {
+  return device::to_string(device::Device{.host = {}, .cpus = cpus});
+}
+
+}  // namespace
+
+Status Worker::start(const std::vector<backend::CompileRequest>& requests,
+                     const std::vector<int>& mask, Executables& executables) {
+  mask_ = mask;
+  std::promise<Status> started;
+  auto outcome = started.get_future();
+  // The thread keeps what it reads: it may come back from a call that everybody else gave up.
+  PENSTOCK_CHECK_OK(
+      start_thread(thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables,
+                             &started] { main(requests, mask, executables, started); }));
+  Status ready = outcome.get();
+  const std::scoped_lock lock(state_.left_mutex);
+  state_.running_workers += ready ? 1 : 0;
+  return ready;
+}
+
+void Worker::main(const std::vector<backend::CompileRequest>& requests,
+                  const std::vector<int>& mask, Executables& executables,
+                  std::promise<Status>& started) {
+  Status ready = guarded([&] { return prepare(requests, mask, executables); });
+  const bool go = static_cast<bool>(ready);
+  started.set_value(std::move(ready));
+  if (!go) return;
+  state_.gate.wait();
+  own_next_ = state_.first;
+  loop();
+}
+
+Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
+                       const std::vector<int>& mask, Executables& executables) {
+  PENSTOCK_CHECK_OK(adopt_thread());
+  PENSTOCK_CHECK_OK(compile(requests, executables));
+  // A server of others is asked for frames alone.
+  const bool served = stage_.partitions.front().plan->served.has_value();
+  for (auto& lane : lanes_) {
+    if (!served) PENSTOCK_CHECK_OK(lane.call->warm_up());
+  }
+  device::set_flush_denormals(stage_.plan->flush_denormals);
+  std::size_t threads = 0;
+  for (std::size_t p = 0; p < requests.size(); ++p) {
+    threads += static_cast<std::size_t>(requests[p].threads - 1 + executables[p]->idle_threads());
+  }
+  PENSTOCK_CHECK_OK(check_threads(mask, threads));
+  if (state_.options.trace) spans_.resize(state_.options.spans_kept);
+  return {};
+}
+
+Status Worker::adopt_thread() {
+  device::name_this_thread(thread_name());
+  PENSTOCK_CHECK_OK(device::pin_this_thread(mask_));
+  device::set_flush_denormals(stage_.plan->flush_denormals);
+  return {};
+}
+
+Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
+                       Executables& executables) {
+  executables.resize(requests.size());
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    if (executables[r]) continue;
+    const auto& partition = stage_.partitions[r % stage_.partitions.size()];
+    const auto& device = requests[r].device;
+    const auto& backend = device.host.empty() ? partition.backend : partition.remote;
+    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made, backend->compile(requests[r]));
+    executables[r] = std::move(made);
+  }
+  for (std::size_t p = 0; p < stage_.partitions.size(); ++p) {
+    auto& partition = stage_.partitions[p];
+    PENSTOCK_CHECK_OK(replica_ == 0
+                          ? join_ports(state_.plan, stage_, partition, *executables[p])
+                          : check_same_ports(partition, *executables[p], stage_.places[replica_]));
+  }
+  executables_ = executables;
+  asynchronous_ = StageCall::goes_on_alone(stage_, executables);
+  may_be_lost_ = !stage_.places[replica_].is_local_cpu();
+  if (stage_.plan->each.empty() && !stage_.batch_sizes.empty()) {
+    most_ = static_cast<FrameNumber>(stage_.batch_sizes.back());
+  }
+  calls = std::vector<std::atomic<std::uint64_t>>(most_);
+  lanes_.resize(choose_lanes(*executables.front()));
+  for (auto& lane : lanes_) {
+    lane.frames.reserve(most_);
+    lane.ready_ns.resize(most_);
+    PENSTOCK_CHECK_OK(open(lane));
+  }
+  return {};
+}
+
+Status Worker::open(Lane& lane) {
+  lane.call = make_call();
+  return lane.call->open(executables_);
+}
+
+std::unique_ptr<StageCall> Worker::make_call() {
+  const bool may_be_left = max_run_ns_ > 0 && stage_.plan->max_left_behind > 0;
+  return std::make_unique<StageCall>(stage_, stage_.memories[replica_].get(), state_.ending, parker,
+                                     may_be_left);
+}
+
+// Stages that states, items or several partitions hold to an order have one.
+std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
+  const bool ordered = stage_.feeds_state || !stage_.states_in.empty() || stage_.may_drop ||
+                       !stage_.plan->each.empty() || stage_.plan->stateful;
+  if (!asynchronous_ || ordered) return 1;
+  int most = std::max(executable.recommended_contexts(), 1);
+  if (stage_.plan->lanes > 0) most = std::min(most, stage_.plan->lanes);
+  for (const Edge* edge : stage_.in_edges) most = std::min(most, lanes_of(*edge));
+  for (const Edge* edge : stage_.out_edges) most = std::min(most, lanes_of(*edge));
+  return static_cast<std::size_t>(most);
+}
+
+// As many full calls as the edge holds.
+int Worker::lanes_of(const Edge& edge) const {
+  return std::max(edge.capacity() / static_cast<int>(most_), 1);
+}
+
+std::string Worker::thread_name() const {
+  constexpr std::size_t kKept = 15;  // The kernel cuts longer names.
+  return concat("ps", device::this_thread_id(), ".", stage_.index).substr(0, kKept);
+}
+
+Status Worker::check_threads(const std::vector<int>& mask, std::size_t expected) const {
+  const auto own = device::cpus_of_thread(device::this_thread_id());
+  if (own != mask) {
+    return internal_error("backend '", stage_.plan->partitions.front().backend,
+                          "' moved the stage's thread to ", text_of(own), ", expected ",
+                          text_of(mask));
+  }
+  auto workers = device::threads_after(device::this_thread_id());
+  std::erase_if(workers,
+                [&, name = thread_name()](int tid) { return device::name_of_thread(tid) != name; });
+  for (const int tid : workers) {
+    const auto cpus = device::cpus_of_thread(tid);
+    if (!std::ranges::includes(mask, cpus)) {
+      return internal_error("backend '", stage_.plan->partitions.front().backend,
+                            "' runs a thread on ", text_of(cpus), ", outside the stage's ",
+                            text_of(mask));
+    }
+  }
+  if (workers.size() > expected) {
+    return internal_error("backend '", stage_.plan->partitions.front().backend, "' made ",
+                          workers.size(), " threads, expected at most ", expected);
+  }
+  return {};
+}
+
+}  // namespace penstock::pipeline
