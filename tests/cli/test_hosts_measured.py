@@ -69,6 +69,8 @@ def test_hosts_and_the_links_between_them_are_shown(well, hosts, tmp_path):
     assert ends == {("(here)", "a"), ("a", "(here)"), ("(here)", "b"), ("b", "(here)"), ("a", "b"), ("b", "a")}
     assert all(link["bytes_per_second"] > 0 and link["latency_seconds"] > 0 for link in shown["links"])
     assert shown["failed"] == []
+    for seen in shown["sharing"]:  # How much they share on this machine is not known.
+        assert seen["together_bytes_per_second"] > 0 and len(set(seen["peers"])) == 2
     assert "MB/s" in well("devices", "--hosts", hosts, env=costs(tmp_path)).out
 
 

@@ -56,18 +56,30 @@ Json host_json(const hosts::Host& host, const hosts::Surveyed& found) {
 }
 
 Json to_json(const hosts::Hosts& all, const hosts::Survey& survey) {
-  Json list = Json::array(), links = Json::array(), failed = Json::array();
+  Json list = Json::array(), links = Json::array(), sharing = Json::array();
+  Json failed = Json::array();
   for (std::size_t i = 0; i < all.hosts.size(); ++i) {
     list.push_back(host_json(all.hosts[i], survey.hosts[i]));
   }
-  for (const auto& [ends, way] : survey.links) {
+  for (const auto& [ends, way] : survey.links.ways) {
     links.push_back({{"from", name_of(all, ends.first)},
                      {"to", name_of(all, ends.second)},
                      {"latency_seconds", way.latency},
                      {"bytes_per_second", way.bandwidth}});
   }
   for (const auto& error : survey.failed) failed.push_back(error.message());
-  return {{"hosts", std::move(list)}, {"links", std::move(links)}, {"failed", std::move(failed)}};
+  for (const auto& seen : survey.sharing) {
+    sharing.push_back({{"host", name_of(all, seen.host)},
+                       {"direction", seen.direction == hosts::Direction::kOut ? "out" : "in"},
+                       {"peers", {name_of(all, seen.one), name_of(all, seen.other)}},
+                       {"alone_bytes_per_second", {seen.one_alone, seen.other_alone}},
+                       {"together_bytes_per_second", seen.together},
+                       {"shared", seen.shared()}});
+  }
+  return {{"hosts", std::move(list)},
+          {"links", std::move(links)},
+          {"sharing", std::move(sharing)},
+          {"failed", std::move(failed)}};
 }
 
 std::string host_text(const hosts::Host& host, const hosts::Surveyed& found) {
@@ -90,17 +102,28 @@ std::string host_text(const hosts::Host& host, const hosts::Surveyed& found) {
   return text;
 }
 
+/// One sentence.
+std::string sharing_text(const hosts::Hosts& all, const hosts::Sharing& seen) {
+  const bool out = seen.direction == hosts::Direction::kOut;
+  const auto rate = [](double bytes) { return number(bytes / 1e6, 1); };
+  return concat(name_of(all, seen.host), out ? ", out to " : ", in from ", name_of(all, seen.one),
+                " and ", name_of(all, seen.other), ": ", rate(seen.one_alone), " and ",
+                rate(seen.other_alone), " MB/s alone, ", rate(seen.together),
+                " together: ", seen.shared() ? "one wire" : "not shared", "\n");
+}
+
 std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
   std::string text;
   for (std::size_t i = 0; i < all.hosts.size(); ++i) {
     text += host_text(all.hosts[i], survey.hosts[i]) + "\n";
   }
   Table table({"from", "to", ">latency", ">MB/s", ">Mbit/s"});
-  for (const auto& [ends, way] : survey.links) {
+  for (const auto& [ends, way] : survey.links.ways) {
     table.add({name_of(all, ends.first), name_of(all, ends.second), duration(way.latency * 1e9),
                number(way.bandwidth / 1e6, 1), number(way.bandwidth * 8 / 1e6, 0)});
   }
   if (!table.empty()) text += table.print();
+  for (const auto& seen : survey.sharing) text += sharing_text(all, seen);
   for (const auto& error : survey.failed) text += "not measured: " + error.message() + "\n";
   return text;
 }

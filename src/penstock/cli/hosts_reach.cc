@@ -32,6 +32,10 @@ class Reached final : public hosts::Worker {
     PENSTOCK_TRY(const auto way, probe_->way_to(address));
     return both_ways(way);
   }
+  Rate moving(bool there, double seconds) override { return probe_->moving(there, seconds); }
+  Rate moving_to(const std::string& address, bool there, double seconds) override {
+    return probe_->moving_to(address, there, seconds);
+  }
   Result<hosts::JobEnd> run(const std::string& job, const std::vector<hosts::JobFile>& files,
                             const std::function<bool()>& interrupted) override {
     std::vector<grpc::WorkerProbe::File> sent;

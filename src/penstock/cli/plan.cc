@@ -379,7 +379,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
   }
   for (const auto& error : survey.failed) spdlog::warn("not measured: {}", error.message());
   hosts::complete(all, survey);
-  for (const auto& [ends, way] : survey.links) known.links[ends] = way;
+  hosts::add(known.links, survey.links);
   if (database) {
     const auto kept = hosts::keep_links(*database, all, survey.links);
     if (!kept) spdlog::warn("{}", kept.error().message());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/device/address.h"
+#include "penstock/grpc/client/moving.h"
 #include "penstock/grpc/client/pull.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 
@@ -142,10 +143,8 @@ double rate(Echoes& echoes, bool there, double round_trip, Clock::time_point end
   }
 }
 
-}  // namespace
-
-Result<LinkTimes> measure_link(const Connection& connection, const std::string& address,
-                               std::chrono::nanoseconds most) {
+Result<LinkTimes> measure_in_turn(const Connection& connection, const std::string& address,
+                                  std::chrono::nanoseconds most) {
   const auto begin = Clock::now();
   const auto stub = worker::Worker::NewStub(connection.channel());
   ::grpc::ClientContext context;
@@ -168,6 +167,22 @@ Result<LinkTimes> measure_link(const Connection& connection, const std::string& 
   if (times.there_bytes_per_second > 0 && times.back_bytes_per_second > 0) return times;
   return make_error(Code::kUnavailable, "the link broke while it was measured")
       .within({Where::kPeer, address});
+}
+
+}  // namespace
+
+Result<LinkTimes> measure_link(const Connection& connection, const std::string& address,
+                               std::chrono::nanoseconds most,
+                               worker::MeasureLinkRequest::Moving moving) {
+  using Request = worker::MeasureLinkRequest;
+  if (moving != Request::THERE && moving != Request::BACK) {
+    return measure_in_turn(connection, address, most);
+  }
+  const bool there = moving == Request::THERE;
+  LinkTimes times;
+  PENSTOCK_TRY((there ? times.there_bytes_per_second : times.back_bytes_per_second),
+               move_bytes(connection, address, there, most));
+  return times;
 }
 
 }  // namespace penstock::grpc

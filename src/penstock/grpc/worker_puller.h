@@ -11,6 +11,7 @@
 #include "penstock/base/result.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/peer_options.h"
+#include "penstock/grpc/worker.pb.h"
 #include "penstock/host/call.h"
 
 namespace penstock::grpc {
@@ -43,8 +44,10 @@ struct LinkTimes {
   double there_bytes_per_second = 0, back_bytes_per_second = 0;
 };
 
-/// Blocks for about so long. \error kUnavailable, and what the other worker says.
+/// Blocks for about so long. Of what does not move nothing is measured: 0.
+/// \error kUnavailable, and what the other worker says.
 Result<LinkTimes> measure_link(const Connection& connection, const std::string& address,
-                               std::chrono::nanoseconds most);
+                               std::chrono::nanoseconds most,
+                               worker::MeasureLinkRequest::Moving moving);
 
 }  // namespace penstock::grpc

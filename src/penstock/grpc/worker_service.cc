@@ -303,8 +303,9 @@ WorkerService::Unary* WorkerService::MeasureLink(Context* context,
                             "' is none of the peers that the session was opened with");
         }
         PENSTOCK_TRY(const auto connection, parts_.puller.connect(address));
-        const auto most = request->most_ns() > 0 ? std::min(request->most_ns(), kMost) : kDefault;
-        const auto times = measure_link(*connection, address, std::chrono::nanoseconds(most));
+        const std::chrono::nanoseconds most(
+            request->most_ns() > 0 ? std::min(request->most_ns(), kMost) : kDefault);
+        const auto times = measure_link(*connection, address, most, request->moving());
         if (!times && times.error().code == Code::kUnavailable) parts_.puller.forget(address);
         PENSTOCK_CHECK_OK(times);
         response->set_latency_seconds(times->latency_seconds);

@@ -785,6 +785,26 @@ TEST(WorkerServiceTest, MeasuresTheLinkToAPeer) {
             ::grpc::StatusCode::PERMISSION_DENIED);
 }
 
+TEST(WorkerServiceTest, MovesBytesOneWayOnlyWhereThatIsAskedFor) {
+  const Worker worker, peer;
+  Caller caller(worker, {peer.address()});
+  using Request = worker::MeasureLinkRequest;
+  for (const auto moving : {Request::THERE, Request::BACK}) {
+    Request request;
+    request.set_session(caller.id);
+    request.set_address(peer.address());
+    request.set_most_ns(20'000'000);
+    request.set_moving(moving);
+    worker::MeasureLinkResponse response;
+    ::grpc::ClientContext context;
+    const auto status = caller.stub->MeasureLink(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.there_bytes_per_second() > 0, moving == Request::THERE);
+    EXPECT_EQ(response.back_bytes_per_second() > 0, moving == Request::BACK);
+    EXPECT_EQ(response.latency_seconds(), 0);
+  }
+}
+
 TEST(WorkerServiceTest, AnEchoIsBounded) {
   const Worker worker;
   Caller caller(worker);

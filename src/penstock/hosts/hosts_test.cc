@@ -119,7 +119,7 @@ hosts:
 
 TEST_F(HostsTest, AreAsFarApartAsTheLinksBetweenThem) {
   const auto found = hosts(kTwoRacks);
-  const Network network(found, {{{0, kCaller}, {0.5, 1e6}}});
+  const Network network(found, {.ways = {{{0, kCaller}, {0.5, 1e6}}}, .wires = {}});
   EXPECT_EQ(network.way(kCaller, 0).bandwidth, 50e6);
   EXPECT_DOUBLE_EQ(network.way(kCaller, 0).latency, 3e-3);
   EXPECT_EQ(network.way(0, 1).bandwidth, 10e6);
@@ -231,6 +231,23 @@ caller: {link: {bandwidth: 1gbit}}
   EXPECT_LE(busiest, found.answer.cost * (1 + 1e-9));
   EXPECT_LE(found.answer.cost, 6e-3 * (1 + 1e-9));
   EXPECT_GE(found.answer.cost, found.answer.lower_bound);
+}
+
+TEST_F(HostsTest, ShareAWireThatWasMeasured) {
+  // Each device of `a` would have 16 KiB in and out within a node's 1 ms by itself, as the ways
+  // were measured; all of them together go by a wire that takes 4 ms for each 16 KiB.
+  const auto text = R"(hosts: {a: {address: 'a:1', devices: 'cpu:0,cpu:1'}}
+)";
+  Known known;
+  known.links.ways = {{{kCaller, 0}, {0, 1e9}}, {{0, kCaller}, {0, 1e9}}};
+  const auto free = plan(chain(2), hosts(text), known);
+  EXPECT_TRUE(free.wires.empty());
+  known.links.wires = {{{0, Direction::kIn}, 4096e3}, {{0, Direction::kOut}, planner::kInfinite}};
+  const auto shared = plan(chain(2), hosts(text), known);
+  ASSERT_FALSE(shared.wires.empty());
+  EXPECT_EQ(shared.wires.front().name, "link of 'a', in");
+  EXPECT_NEAR(shared.answer.cost, 4e-3, 1e-6);
+  EXPECT_EQ(planner::to_string(shared.answer.binding), "link of 'a', in");
 }
 
 TEST_F(HostsTest, OfOneKindHaveTheCostsThatWereMeasuredOnOne) {

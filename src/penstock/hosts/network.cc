@@ -7,14 +7,16 @@ namespace penstock::hosts {
 
 Network::Network(const Hosts& hosts, MeasuredLinks measured)
     : hosts_(hosts), measured_(std::move(measured)) {
-  const auto add_end = [&](const std::string& name, const std::optional<Link>& link,
-                           const std::string& uplink) {
-    const int out = add_wire("link of " + name + ", out", link ? link->up : planner::kInfinite);
-    const int in = add_wire("link of " + name + ", in", link ? link->down : planner::kInfinite);
+  const auto add_end = [&](int host, const std::optional<Link>& link, const std::string& uplink) {
+    const auto file = link.value_or(Link());
+    const auto name = name_of(host);
+    const int out = add_cable(host, "link of " + name + ", out", Direction::kOut, file.up);
+    const int in = add_cable(host, "link of " + name + ", in", Direction::kIn, file.down);
     ends_.push_back({&link, &uplink, out, in});
   };
-  for (const auto& host : hosts.hosts) add_end("'" + host.name + "'", host.link, host.uplink);
-  add_end("the caller", hosts.caller.link, hosts.caller.uplink);
+  int number = 0;
+  for (const auto& host : hosts.hosts) add_end(number++, host.link, host.uplink);
+  add_end(kCaller, hosts.caller.link, hosts.caller.uplink);
   for (const auto& [name, link] : hosts.uplinks) {
     const int out = add_wire("uplink '" + name + "', out", link.up);
     uplinks_[name] = {out, add_wire("uplink '" + name + "', in", link.down)};
@@ -24,6 +26,12 @@ Network::Network(const Hosts& hosts, MeasuredLinks measured)
 int Network::add_wire(const std::string& name, double bandwidth) {
   wires_.push_back({name, bandwidth});
   return static_cast<int>(wires_.size()) - 1;
+}
+
+int Network::add_cable(int host, const std::string& name, Direction direction, double bandwidth) {
+  const auto measured = measured_.wires.find({host, direction});
+  if (measured != measured_.wires.end()) bandwidth = std::min(bandwidth, measured->second);
+  return add_wire(name, bandwidth);
 }
 
 const Network::End& Network::end(int host) const {
@@ -53,8 +61,8 @@ planner::Link Network::way(int from, int to) const {
   for (const int wire : wires(from, to)) {
     way.bandwidth = std::min(way.bandwidth, wires_[static_cast<std::size_t>(wire)].bandwidth);
   }
-  const auto measured = measured_.find({from, to});
-  if (measured != measured_.end()) {
+  const auto measured = measured_.ways.find({from, to});
+  if (measured != measured_.ways.end()) {
     way.bandwidth = std::min(way.bandwidth, measured->second.bandwidth);
     way.latency = measured->second.latency;
     return way;

@@ -20,8 +20,16 @@ struct Measured {
   double latency = 0;
   double bandwidth = planner::kInfinite;
 };
-/// (from, to), each an index in Hosts::hosts or kCaller.
-using MeasuredLinks = std::map<std::pair<int, int>, Measured>;
+
+/// Of a host's cable.
+enum class Direction { kOut, kIn };
+
+struct MeasuredLinks {
+  /// (from, to), each an index in Hosts::hosts or kCaller.
+  std::map<std::pair<int, int>, Measured> ways;
+  /// Bytes a second that all ways of the host share; infinite: seen to share none.
+  std::map<std::pair<int, Direction>, double> wires;
+};
 
 /// What carries one thing at a time: one direction of a cable.
 struct Wire {
@@ -31,7 +39,7 @@ struct Wire {
 };
 
 /// A view of the hosts, which outlive it. What the file says of a link is what it carries at most;
-/// of a way that was measured, what was measured holds where it is less.
+/// of a way or a wire that was measured, what was measured holds where it is less.
 class Network {
  public:
   Network(const Hosts& hosts, MeasuredLinks measured);
@@ -53,6 +61,7 @@ class Network {
   [[nodiscard]] const End& end(int host) const;
   [[nodiscard]] std::string name_of(int host) const;
   int add_wire(const std::string& name, double bandwidth);
+  int add_cable(int host, const std::string& name, Direction direction, double bandwidth);
 
   const Hosts& hosts_;
   MeasuredLinks measured_;

@@ -1,4 +1,4 @@
-// Asks each host, measures each pair's link, keeps links in the database, fills in missing facts.
+// Asks each host, measures links and what they share, keeps them in the database, fills in facts.
 #include "penstock/hosts/survey.h"
 
 #include <algorithm>
@@ -6,15 +6,15 @@
 namespace penstock::hosts {
 namespace {
 
-void add(MeasuredLinks& links, int from, int to, const WayBothWays& way) {
-  links[{from, to}] = {way.latency, way.there};
-  links[{to, from}] = {way.latency, way.back};
+void add_way(MeasuredLinks& links, int from, int to, const WayBothWays& way) {
+  links.ways[{from, to}] = {way.latency, way.there};
+  links.ways[{to, from}] = {way.latency, way.back};
 }
 
 void measure_ways(const Hosts& hosts, Survey& made) {
   const auto keep = [&](int from, int to, Result<WayBothWays> way) {
     if (way) {
-      add(made.links, from, to, *way);
+      add_way(made.links, from, to, *way);
     } else {
       made.failed.push_back(std::move(way).error());
     }
@@ -30,13 +30,37 @@ void measure_ways(const Hosts& hosts, Survey& made) {
   }
 }
 
+void measure_wires(const Hosts& hosts, Survey& made) {
+  const auto worker = [&](int host) {
+    return made.hosts[static_cast<std::size_t>(host)].worker.get();
+  };
+  made.sharing = measure_sharing(hosts, made.links, worker, made.failed);
+  for (const auto& seen : made.sharing) {
+    made.links.wires[{seen.host, seen.direction}] = seen.wire();
+  }
+}
+
 /// What stands for a machine where links are kept.
 std::string key_of(const Hosts& hosts, int host) {
   return host == kCaller ? "caller" : hosts.hosts[static_cast<std::size_t>(host)].address;
 }
 constexpr const char* kKeptAs = "hosts";  // Beside links within machines, which have fingerprints.
+/// The other end of a wire that several ways share. None shared is kept as 0 bytes a second.
+constexpr const char* kSeveral = "several at once";
+
+/// Both ends of a wire as they are kept.
+std::pair<std::string, std::string> keys_of(const Hosts& hosts, int host, Direction direction) {
+  std::pair<std::string, std::string> keys(key_of(hosts, host), kSeveral);
+  if (direction == Direction::kIn) std::swap(keys.first, keys.second);
+  return keys;
+}
 
 }  // namespace
+
+void add(MeasuredLinks& known, const MeasuredLinks& newer) {
+  for (const auto& [ends, way] : newer.ways) known.ways[ends] = way;
+  for (const auto& [end, bandwidth] : newer.wires) known.wires[end] = bandwidth;
+}
 
 MeasuredLinks known_links(cost::Database& database, const Hosts& hosts) {
   MeasuredLinks links;
@@ -46,16 +70,28 @@ MeasuredLinks known_links(cost::Database& database, const Hosts& hosts) {
       if (from == to) continue;
       const auto found = database.find_link(key_of(hosts, from), key_of(hosts, to), kKeptAs);
       if (!found || !*found) continue;
-      links[{from, to}] = {(*found)->latency_seconds, (*found)->bytes_per_second};
+      links.ways[{from, to}] = {(*found)->latency_seconds, (*found)->bytes_per_second};
+    }
+    for (const auto direction : {Direction::kOut, Direction::kIn}) {
+      const auto [source, target] = keys_of(hosts, from, direction);
+      const auto found = database.find_link(source, target, kKeptAs);
+      if (!found || !*found) continue;
+      const double kept = (*found)->bytes_per_second;
+      links.wires[{from, direction}] = kept > 0 ? kept : planner::kInfinite;
     }
   }
   return links;
 }
 
 Status keep_links(cost::Database& database, const Hosts& hosts, const MeasuredLinks& links) {
-  for (const auto& [ends, way] : links) {
+  for (const auto& [ends, way] : links.ways) {
     PENSTOCK_CHECK_OK(database.put_link(key_of(hosts, ends.first), key_of(hosts, ends.second),
                                         kKeptAs, {way.latency, way.bandwidth}));
+  }
+  for (const auto& [end, bandwidth] : links.wires) {
+    const auto [source, target] = keys_of(hosts, end.first, end.second);
+    const double kept = bandwidth < planner::kInfinite ? bandwidth : 0;
+    PENSTOCK_CHECK_OK(database.put_link(source, target, kKeptAs, {0, kept}));
   }
   return {};
 }
@@ -73,7 +109,10 @@ Survey survey(const Hosts& hosts, const Reach& reach, bool links) {
       one.error = std::move(worker).error();
     }
   }
-  if (links) measure_ways(hosts, made);
+  if (links) {
+    measure_ways(hosts, made);
+    measure_wires(hosts, made);
+  }
   return made;
 }
 

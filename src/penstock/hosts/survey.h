@@ -9,6 +9,7 @@
 #include "penstock/cost/database.h"
 #include "penstock/hosts/hosts.h"
 #include "penstock/hosts/network.h"
+#include "penstock/hosts/sharing.h"
 #include "penstock/hosts/worker.h"
 
 namespace penstock::hosts {
@@ -22,14 +23,19 @@ struct Surveyed {
 struct Survey {
   std::vector<Surveyed> hosts;
   MeasuredLinks links;
-  std::vector<Error> failed;  ///< Ways that could not be measured.
+  std::vector<Sharing> sharing;  ///< Of hosts with two peers or more; `links.wires` tells it too.
+  std::vector<Error> failed;     ///< Ways that could not be measured.
 };
 
 /// Asks all hosts, one after the other, so that measuring one way disturbs no other. A host that
-/// cannot be reached is no error. With `links` the ways are measured, between hosts too.
+/// cannot be reached is no error. With `links` the ways are measured, between hosts too, and then
+/// what the ways of each host share.
 Survey survey(const Hosts& hosts, const Reach& reach, bool links);
 
-/// What was measured of ways by earlier surveys from this machine, and what this one has measured.
+/// Newer measurements over known ones.
+void add(MeasuredLinks& known, const MeasuredLinks& newer);
+
+/// What was measured of links by earlier surveys from this machine, and what this one has measured.
 MeasuredLinks known_links(cost::Database& database, const Hosts& hosts);
 /// \error as cost::Database::put_link()
 Status keep_links(cost::Database& database, const Hosts& hosts, const MeasuredLinks& links);

@@ -54,6 +54,13 @@ class Worker {
   virtual Result<WayBothWays> way() = 0;
   /// Between there and another host.
   virtual Result<WayBothWays> way_to(const std::string& address) = 0;
+  /// Waits until a transfer is over: bytes a second.
+  using Rate = std::function<Result<double>()>;
+  /// Begins to move bytes for so many seconds from here to there, or back. Of a worker one transfer
+  /// is under way at a time; those of several go on at once.
+  virtual Rate moving(bool there, double seconds) = 0;
+  /// The same from there to another host, or back.
+  virtual Rate moving_to(const std::string& address, bool there, double seconds) = 0;
   /// `job`: cost::Job in a line. `interrupted` is asked while it runs.
   virtual Result<JobEnd> run(const std::string& job, const std::vector<JobFile>& files,
                              const std::function<bool()>& interrupted) = 0;

@@ -109,7 +109,12 @@ class SiteBuild {
       return host == hosts::kCaller ? host : place[static_cast<std::size_t>(host)];
     };
     auto links = hosts::known_links(database_, hosts_);
-    for (const auto& [ends, way] : survey.links) links[{at(ends.first), at(ends.second)}] = way;
+    for (const auto& [ends, way] : survey.links.ways) {
+      links.ways[{at(ends.first), at(ends.second)}] = way;
+    }
+    for (const auto& [end, bandwidth] : survey.links.wires) {
+      links.wires[{at(end.first), end.second}] = bandwidth;
+    }
     survey_.links = std::move(links);
     for (const auto& error : survey.failed) {
       report_.notes.push_back("not measured: " + error.message());

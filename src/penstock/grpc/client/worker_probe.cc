@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "penstock/base/hash.h"
 #include "penstock/base/version.h"
 #include "penstock/device/affinity.h"
+#include "penstock/grpc/client/moving.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
@@ -309,6 +311,42 @@ Result<MeasuredWay> WorkerProbe::way_to(const std::string& address) {
   PENSTOCK_CHECK_OK(state_->end(state_->stub->MeasureLink(&context, request, &response)));
   return MeasuredWay{response.latency_seconds(), response.there_bytes_per_second(),
                      response.back_bytes_per_second()};
+}
+
+namespace {
+
+std::chrono::nanoseconds nanoseconds_of(double seconds) {
+  return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+/// Runs on a thread of its own from now on.
+WorkerProbe::Rate begin_moving(std::function<Result<double>()> move) {
+  const std::shared_future<Result<double>> moved =
+      std::async(std::launch::async, std::move(move)).share();
+  return [moved] { return moved.get(); };
+}
+
+}  // namespace
+
+WorkerProbe::Rate WorkerProbe::moving(bool there, double seconds) {
+  return begin_moving([this, there, seconds] {
+    return move_bytes(state_->connection, state_->options.address, there, nanoseconds_of(seconds));
+  });
+}
+
+WorkerProbe::Rate WorkerProbe::moving_to(const std::string& address, bool there, double seconds) {
+  worker::MeasureLinkRequest request;
+  request.set_session(state_->session);
+  request.set_address(address);
+  request.set_most_ns(nanoseconds_of(seconds).count());
+  request.set_moving(there ? worker::MeasureLinkRequest::THERE : worker::MeasureLinkRequest::BACK);
+  return begin_moving([this, request = std::move(request), there]() -> Result<double> {
+    ::grpc::ClientContext context;
+    state_->prepare(context, 2 * kPatience);
+    worker::MeasureLinkResponse response;
+    PENSTOCK_CHECK_OK(state_->end(state_->stub->MeasureLink(&context, request, &response)));
+    return there ? response.there_bytes_per_second() : response.back_bytes_per_second();
+  });
 }
 
 Result<MeasuredJob> WorkerProbe::measure(const std::string& job, const std::vector<File>& files,

@@ -63,6 +63,14 @@ class WorkerProbe {
   /// Between this worker and another one. \error kUnavailable  it cannot reach that.
   Result<MeasuredWay> way_to(const std::string& address);
 
+  /// Waits until a transfer is over: bytes a second.
+  using Rate = std::function<Result<double>()>;
+  /// Begins to move bytes for so many seconds from here to the worker, or from it (`there` false).
+  /// Transfers of several probes go on at once; of this one, one at a time.
+  Rate moving(bool there, double seconds);
+  /// The same between this worker and another one, whose ends are `there` and back.
+  Rate moving_to(const std::string& address, bool there, double seconds);
+
   /// A file of this machine under the path by which a job names it.
   struct File {
     std::string path;
