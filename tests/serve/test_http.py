@@ -1,5 +1,7 @@
 """penstock serve over HTTP, as unchanged clients see it: clients/http_client.py in its own environment, and curl."""
 
+import base64
+import io
 import json
 import re
 import shutil
@@ -144,6 +146,49 @@ def test_a_model_is_served_with_bound_inputs_and_states(tmp_path: Path) -> None:
         assert [count("a", start) for start in (True, False, True)] == [[102, 104], [104, 108], [102, 104]]
         assert [count("b", start) for start in (True, False)] == [[3, 6], [6, 12]]
         assert count("b/versions/1", True) == [4, 8]
+    finally:
+        assert server.end() == 0
+
+
+def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
+    model = save_counter(tmp_path)
+    (tmp_path / "first.npy").unlink(missing_ok=True)
+    array = io.BytesIO()
+    np.save(array, np.array([100, 100], np.float32))
+    server = Server(f"own={model}", "--constant", "gain:0=1", "--state", "h:1=h:0")
+
+    def load(name: str, **parameters: object) -> str:
+        path = f"/v2/repository/models/{name}/load"
+        status, body = server.curl(path, "-d", "@-", data=json.dumps({"parameters": parameters}))
+        return "" if status == 200 else json.loads(body)["error"]
+
+    def count(path: str, start: bool = True) -> list[float]:
+        tensor = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+        asked = {"inputs": [tensor], "parameters": {"sequence_id": 7, "sequence_start": start}}
+        status, body = server.curl(f"/v2/models/{path}/infer", "-d", "@-", data=json.dumps(asked))
+        assert status == 200, body
+        return json.loads(body)["outputs"][0]["data"]
+
+    def base64_of(content: bytes) -> str:
+        return base64.b64encode(content).decode()
+
+    files = {"config": "{}"} | {f"file:{version}/model.onnx": base64_of(model.read_bytes()) for version in (1, 2)}
+    arrays = {f"file:{version}/first.npy": base64_of(array.getvalue()) for version in (1, 2)}
+    try:
+        states = {"constant:gain:0": [3, 3], "state:h:1": "h:0:first.npy"}
+        assert load("new", **files, **arrays, **states) == ""
+        assert [count(f"new/versions/{version}") for version in (1, 2)] == [[103, 106]] * 2
+        assert count("new", start=False) == [106, 112]
+        # Of a model that the server has: those of the load, and without any those of the start again.
+        assert count("own") == [1, 2]
+        assert load("own", **{"constant:gain:0": 5, "state:h:1": "h:0"}) == ""
+        assert [count("own", start) for start in (True, False)] == [[5, 10], [10, 20]]
+        assert load("own") == ""
+        assert count("own") == [1, 2]
+        assert "input 'sr'" in load("other", **files, **{"constant:sr": 1})
+        assert "'first.npy' is none of the files" in load("other", **files, **{"state:h:1": "h:0:first.npy"})
+        assert "'/etc/hostname.npy' is none" in load("own", **{"constant:gain:0": "/etc/hostname.npy"})
+        assert count("own") == [1, 2]
     finally:
         assert server.end() == 0
 

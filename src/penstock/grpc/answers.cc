@@ -2,6 +2,7 @@
 #include "penstock/grpc/answers.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -144,8 +145,20 @@ void answer(inference::LogSettingsResponse& response) {
   settings["log_format"].set_string_param("default");
 }
 
+namespace {
+
+/// Values that a constant may have beside a text.
+std::optional<std::string> text_of(const inference::ModelRepositoryParameter& parameter) {
+  if (parameter.has_string_param()) return parameter.string_param();
+  if (parameter.has_int64_param()) return std::to_string(parameter.int64_param());
+  if (parameter.has_bool_param()) return parameter.bool_param() ? "true" : "false";
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<serve::LoadOptions> read_load(inference::RepositoryModelLoadRequest request) {
-  constexpr std::string_view kFile = "file:";
+  constexpr std::string_view kFile = "file:", kConstant = "constant:", kState = "state:";
   serve::LoadOptions options;
   const auto wrong_kind = [](const std::string& name, const char* expected) {
     return invalid_argument("invalid value type for load parameter '", name.substr(0, 128),
@@ -158,6 +171,13 @@ Result<serve::LoadOptions> read_load(inference::RepositoryModelLoadRequest reque
     } else if (name.starts_with(kFile)) {
       if (!parameter.has_bytes_param()) return wrong_kind(name, "bytes_param");
       options.files[name.substr(kFile.size())] = std::move(*parameter.mutable_bytes_param());
+    } else if (name.starts_with(kConstant)) {
+      auto text = text_of(parameter);
+      if (!text) return wrong_kind(name, "string_param, int64_param or bool_param");
+      options.constants[name.substr(kConstant.size())] = *std::move(text);
+    } else if (name.starts_with(kState)) {
+      if (!parameter.has_string_param()) return wrong_kind(name, "string_param");
+      options.states[name.substr(kState.size())] = std::move(*parameter.mutable_string_param());
     } else {
       return invalid_argument("unrecognized load parameter '", name.substr(0, 128), "'.");
     }

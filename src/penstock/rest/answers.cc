@@ -77,20 +77,26 @@ Json to_json(const serve::ModelStatistics& model) {
 
 Status read_load_parameter(std::string_view name, const Element& element,
                            serve::LoadOptions& options) {
-  constexpr std::string_view kFile = "file:";
+  constexpr std::string_view kFile = "file:", kConstant = "constant:", kState = "state:";
   std::string_view text;
-  const bool is_file = name.starts_with(kFile);
-  if (!is_file && name != "config") {
+  const bool is_file = name.starts_with(kFile), is_constant = name.starts_with(kConstant);
+  const bool is_state = name.starts_with(kState);
+  if (!is_file && !is_constant && !is_state && name != "config") {
     return invalid_argument("unrecognized load parameter '", name.substr(0, 128), "'.");
   }
-  if (element.get(text) != simdjson::SUCCESS) {
+  const bool is_text = element.get(text) == simdjson::SUCCESS;
+  if (is_constant && !element.is_object() && !element.is_null()) {
+    auto& constant = options.constants[std::string(name.substr(kConstant.size()))];
+    constant = is_text ? std::string(text) : simdjson::minify(element);
+    return {};
+  }
+  if (!is_text) {
     return invalid_argument("load parameter '", name.substr(0, 128), "': expected a string, found ",
                             kind_of(element));
   }
-  if (!is_file) {
-    options.config = text;
-    return {};
-  }
+  if (is_state) options.states[std::string(name.substr(kState.size()))] = text;
+  if (name == "config") options.config = text;
+  if (!is_file) return {};
   auto bytes = http::decode_base64(text);
   if (!bytes) {
     return invalid_argument("load parameter '", name.substr(0, 128), "': it is not base64");

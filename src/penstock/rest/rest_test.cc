@@ -364,6 +364,22 @@ TEST(ReadLoad, TakesFilesAsBase64) {
   EXPECT_TRUE(read_load(body_of("")));
 }
 
+TEST(ReadLoad, TakesConstantsAndStates) {
+  const auto load = read_load(
+      body_of(R"({"parameters":{"constant:sr":16000,"constant:fast":true,"constant:gain":[1, 2.5],)"
+              R"("constant:mask":"mask.npy","state:h:1":"h:0"}})"));
+  ASSERT_TRUE(load) << load.error().message();
+  EXPECT_THAT(
+      load->constants,
+      ::testing::ElementsAre(::testing::Pair("fast", "true"), ::testing::Pair("gain", "[1,2.5]"),
+                             ::testing::Pair("mask", "mask.npy"), ::testing::Pair("sr", "16000")));
+  EXPECT_THAT(load->states, ::testing::ElementsAre(::testing::Pair("h:1", "h:0")));
+  for (const char* bad : {R"({"parameters":{"constant:sr":{}}})", R"({"parameters":{"state:h":1}})",
+                          R"({"parameters":{"constant:sr":null}})"}) {
+    EXPECT_FALSE(read_load(body_of(bad))) << bad;
+  }
+}
+
 TEST(Metrics, HaveTritonsNames) {
   serve::ModelStatistics model{.name = "m", .version = "2"};
   model.success = {.count = 3, .ns = 5000};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/app/source.h"
+#include "penstock/serve/load_settings.h"
 #include "penstock/serve/upload.h"
 
 namespace penstock::serve {
@@ -123,8 +124,14 @@ Status Repository::load(const std::string& name, const LoadOptions& options) {
     return apply(name, sources);
   }
   if (!options.config.empty()) PENSTOCK_CHECK_OK(check_config(name, options.config));
-  const auto given = given_.find(name);
-  if (given != given_.end()) return apply(name, given->second);
+  if (const auto given = given_.find(name); given != given_.end()) {
+    auto sources = given->second;
+    for (auto& [number, source] : sources) {
+      PENSTOCK_TRY(auto settings, read_settings(options, source.path, std::nullopt));
+      if (!settings.empty()) source.settings = std::move(settings);
+    }
+    return apply(name, sources);
+  }
   return not_found("failed to load '", name,
                    "': the server was started without a model of that name, and the request brings "
                    "no files");
@@ -145,7 +152,9 @@ Result<Repository::Sources> Repository::receive(const std::string& name,
   Sources sources;
   for (const auto& [number, path] : upload.versions) {
     const std::uint64_t bytes = sources.empty() ? upload.bytes : 0;
-    sources[number] = {path, uploads_native_code_, upload.files, bytes};
+    const auto folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+    PENSTOCK_TRY(auto settings, read_settings(options, path, BroughtVersion{number, folder}));
+    sources[number] = {path, uploads_native_code_, upload.files, bytes, std::move(settings)};
   }
   return sources;
 }

@@ -34,6 +34,22 @@ std::vector<TensorDescription> describe_all(const std::vector<plan::TensorInfo>&
   return described;
 }
 
+/// As RunningModel::settled_.
+std::vector<std::string> settled_in(const plan::Plan& plan) {
+  const auto content_of = [&](const std::string& file) {
+    const auto hash = plan.files.find(file);
+    return hash == plan.files.end() ? file : hash->second;
+  };
+  std::vector<std::string> settled;
+  for (const auto& input : plan.bound_inputs) {
+    settled.push_back(concat(input.name, "=", input.value, content_of(input.file)));
+  }
+  for (const auto& state : plan.states) {
+    settled.push_back(concat(state.from, " to ", state.to, "=", content_of(state.initial)));
+  }
+  return settled;
+}
+
 /// An output until its last owner lets go of it, such as a connection that has sent it.
 struct ChargedOutput {
   std::shared_ptr<const ReplyCharge> charge;
@@ -263,6 +279,7 @@ void RunningModel::prepare(plan::Package& package) const {
 Status RunningModel::open(plan::Package package, bool native_code) {
   const auto begin = Clock::now();
   has_states_ = !package.plan.states.empty();
+  settled_ = settled_in(package.plan);
   interface_.inputs = package.plan.inputs;
   interface_.outputs = package.plan.outputs;
   PENSTOCK_TRY(interface_.bound, plan::read_bound_values(package.plan, package.folder));
@@ -310,7 +327,7 @@ Status RunningModel::replace(plan::Package package, bool native_code) {
 
 bool RunningModel::has_interface_of(const plan::Plan& plan) const {
   return plan.inputs == interface_.inputs && plan.outputs == interface_.outputs &&
-         plan.states.empty() == !has_states_;
+         settled_in(plan) == settled_;
 }
 
 void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, bool was_frame) {

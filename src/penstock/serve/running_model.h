@@ -53,7 +53,8 @@ class RunningModel {
   /// Another plan for the requests from now on. \error as Pipeline::replace()
   Status replace(plan::Package package, bool native_code);
 
-  /// Whether a plan reads and gives the same, so that replace() can take it.
+  /// Whether a plan reads and gives the same, with the same values bound and the same states, so
+  /// that replace() can take it.
   [[nodiscard]] bool has_interface_of(const plan::Plan& plan) const;
 
   static std::shared_ptr<Call> infer(Pinned<RunningModel> model, Request request, Done done);
@@ -92,6 +93,9 @@ class RunningModel {
   Shared& shared_;
   Interface interface_;
   bool has_states_ = false;
+  /// Values that never come with a request, and how states begin: as `key=value`, for files their
+  /// hash.
+  std::vector<std::string> settled_;
   const std::shared_ptr<Pins> pins_ = std::make_shared<Pins>();
   Recorder recorder_;
   std::unique_ptr<Sequences> sequences_;

@@ -44,6 +44,9 @@ struct LoadOptions {
   std::string config;  ///< JSON of the model's configuration; empty: none.
   std::map<std::string, std::string>
       files;  ///< Bytes by path in the model's folder: "1/model.onnx".
+  /// Of a model (.onnx): input -> its value for good, as `--constant` has it; output -> "IN" or
+  /// "IN:FILE.npy", as `--state` does. A .npy file is one of `files`, beside the model.
+  std::map<std::string, std::string> constants, states;
 };
 
 /// \threads  all functions may be called from any thread, but not from a `done`, besides infer().

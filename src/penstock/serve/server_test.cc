@@ -528,6 +528,37 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
   EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
 }
 
+TEST_F(ServerTest, WhatALoadBindsIsRefusedByName) {
+  add_model("double", "y");
+  start();
+  const auto told = [&](const std::string& model, LoadOptions options) {
+    if (model == "new") options.config = "{}";
+    const Status loaded = server_->load(model, options);
+    return loaded ? std::string("loaded") : loaded.error().message();
+  };
+  const std::map<std::string, std::string> file = {{"2/model.onnx", "bytes"}};
+  EXPECT_THAT(told("double", {.constants = {{"sr", "1"}}}),
+              HasSubstr("load parameter 'constant:sr': is for a model (.onnx), found a package"));
+  EXPECT_THAT(told("double", {.states = {{"h1", "h0"}}}), HasSubstr("'state:h1': is for a model"));
+  EXPECT_THAT(told("new", {.files = file, .constants = {{"", "1"}}}),
+              HasSubstr("expected 'constant:NAME'"));
+  EXPECT_THAT(told("new", {.files = file, .states = {{"h1", ""}}}),
+              HasSubstr("'state:h1': expected 'state:OUT' with the value IN or IN:FILE.npy"));
+  // Nothing of the server's machine is read, not even what is there.
+  std::ofstream(folder_.path() / "here.npy") << "array";
+  for (const std::string& name :
+       {(folder_.path() / "here.npy").string(), std::string("../here.npy"), std::string("mask.npy"),
+        std::string("/etc/x.npy")}) {
+    EXPECT_THAT(told("new", {.files = file, .constants = {{"mask", name}}}),
+                HasSubstr("load parameter 'constant:mask': '" + name +
+                          "' is none of the files that the request brings: expected it as "
+                          "'file:2/"));
+    EXPECT_THAT(told("new", {.files = file, .states = {{"h1", "h0:" + name}}}),
+                HasSubstr("load parameter 'state:h1': '" + name + "' is none of the files"));
+  }
+  EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
 TEST_F(ServerTest, AConfigurationIsCheckedWithoutFilesToo) {
   add_model("double", "y");
   start();

@@ -510,6 +510,15 @@ def uploads(client: Client) -> None:
     assert it.infer("mine", inputs()).as_numpy("sum") is not None
     it.unload_model("mine")
     fails("NOT_FOUND", "unknown model", it.get_model_metadata, "mine")
+    bound = service_pb2.RepositoryModelLoadRequest(model_name="mine")
+    bound.parameters["config"].string_param = "{}"
+    bound.parameters["file:1/model.onnx"].bytes_param = Path(client.model).with_name("running.onnx").read_bytes()
+    bound.parameters["constant:before"].int64_param = 7
+    client.raw.RepositoryModelLoad(bound)
+    assert [each.name for each in it.get_model_metadata("mine").inputs] == ["x"]
+    bound.parameters["constant:before"].bytes_param = b"7"
+    fails("INVALID_ARGUMENT", "'constant:before', expected string_param", client.raw.RepositoryModelLoad, bound)
+    it.unload_model("mine")
     fails("NOT_FOUND", "failed to load", load, "mine")
     unknown = service_pb2.RepositoryModelLoadRequest(model_name="mine")
     unknown.parameters["what"].bool_param = True
