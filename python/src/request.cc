@@ -201,6 +201,9 @@ Result<partition::SplitBy> to_split_by(const SplitRequest& request) {
 
 Status start(plan::Package package, RunOptions run, Made& made) {
   plan::apply(run.stream, package.plan);
+  for (auto& note : plan::options_without_effect(run.stream, package.plan)) {
+    made.warnings.push_back(std::move(note));
+  }
   for (const auto& callable : run.callables) {
     run.pipeline.functions.push_back(callable.function);
   }
@@ -219,6 +222,7 @@ Status replace(pipeline::Pipeline& running, const std::filesystem::path& path,
                const RunOptions& run, Replaced& replaced) {
   PENSTOCK_TRY(auto package, load_package(path));
   plan::apply(run.stream, package.plan);
+  replaced.warnings = plan::options_without_effect(run.stream, package.plan);
   auto options = run.pipeline;
   options.warn = [&](const std::string& text) { replaced.warnings.push_back(text); };
   options.stopped = replaced.abandoned;

@@ -92,6 +92,28 @@ def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
         assert plan["on_error"] == "stop"
 
 
+def test_a_batch_that_its_edges_never_fill_is_told(well, chain, tmp_path):
+    narrow = ["--batch", "4", "--capacity", "2"]
+    told = well("split", chain, "--cut", "1", *narrow, "-o", tmp_path / "p").err
+    for stage in ["stage0", "stage1"]:
+        assert f"stage '{stage}': takes up to 4 frames in a call (batch), and never gets more than 2" in told
+    assert "holds no more (capacity 2); expected a capacity of 4 or more, or a batch of 2" in told
+    for again in [("run", tmp_path / "p", "--frames", "9"), ("run", chain, "--frames", "9", *narrow)]:
+        assert "and never gets more than 2" in well(*again).err
+    assert "in a call" not in well("run", tmp_path / "p", "--frames", "9", "--capacity", "4").err
+    assert "in a call" not in well("run", chain, "--frames", "9", "--batch", "4").err
+
+
+def test_a_capacity_beside_the_latest_frame_is_told(well, chain, tmp_path):
+    latest = ["--policy", "latest", "--capacity", "4"]
+    said = "--capacity: the edge of 'x' keeps one frame, as its policy is 'latest'; the other edges have 4 slots"
+    assert said in well("split", chain, "--cut", "1", *latest, "-o", tmp_path / "p").err
+    outcome = well("run", chain, "--frames", "9", *latest, "--json")
+    assert said in outcome.err
+    assert [edge["capacity"] for edge in outcome.json["edges"]] == [1, 4]
+    assert "--capacity" not in well("run", chain, "--frames", "9", "--policy", "latest", "--capacity", "1").err
+
+
 def test_streams_are_settled_in_the_package(well, penstock, chain, tmp_path):
     package = tmp_path / "p"
     assert well("split", chain, "-o", package, "--json").json["streams"] == {"most": 1, "evict": False}

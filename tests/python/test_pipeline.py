@@ -193,6 +193,13 @@ def test_lanes_are_those_of_every_stage(model: Path) -> None:
             penstock.split(model, lanes=lanes)
 
 
+def test_options_that_cannot_do_what_they_say_are_told(model: Path) -> None:
+    with pytest.warns(UserWarning, match="^capacity: the edge of 'x' keeps one frame, as its policy is 'latest'"):
+        penstock.split(model, policy="latest", capacity=4).close()
+    with pytest.warns(UserWarning, match="^stage 'stage0': takes up to 4 frames in a call .* never gets more than 2"):
+        penstock.split(model, batch=4, capacity=2).close()
+
+
 def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:
     import onnx
 

@@ -56,6 +56,7 @@ Status load(const fs::path& path, std::span<const penstock_option> given, pensto
   PENSTOCK_TRY(auto options, read_options(given, backends()));
   PENSTOCK_TRY(made.package, package_at(path, options));
   plan::apply(options.stream, made.package.plan);
+  made.warnings = plan::options_without_effect(options.stream, made.package.plan);
   made.stream = options.stream;
   made.options = std::move(options.pipeline);
   auto starting = made.options;

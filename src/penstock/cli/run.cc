@@ -382,6 +382,7 @@ Result<int> run(const RunOptions& options) {
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto package, load_source(options.source, backends));
   plan::apply(stream, package.plan);
+  warn_of_options(stream, package.plan);
   pipeline::Options settings;
   settings.in_flight = options.in_flight;
   settings.trace = !options.trace.empty();

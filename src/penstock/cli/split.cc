@@ -17,6 +17,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/graph/writer.h"
+#include "penstock/plan/calls.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
@@ -272,6 +273,8 @@ constexpr const char* kSplitFooter =
 the nodes named to devices, one stage for each device, instead. Without cuts or pins the whole network
 is one stage, which --replicas multiplies.
 
+  warn_of_options(stream, plan);
+  for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
 Stages take the devices in turn, replica by replica; without --devices, one CPU each. A package that
 exists is replaced; anything else at its place is not.
 

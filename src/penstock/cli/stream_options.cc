@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
@@ -134,6 +136,10 @@ Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments) 
                             "'");
   }
   return stream;
+}
+
+void warn_of_options(const plan::StreamOptions& stream, const plan::Plan& plan) {
+  for (const auto& note : plan::options_without_effect(stream, plan)) spdlog::warn("--{}", note);
 }
 
 }  // namespace penstock::cli

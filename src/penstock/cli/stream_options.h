@@ -41,4 +41,7 @@ Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& s
 /// \error kInvalidArgument  shows what was expected and found.
 Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments);
 
+/// Says which of the options change less of the plan, to which they were applied, than they say.
+void warn_of_options(const plan::StreamOptions& stream, const plan::Plan& plan);
+
 }  // namespace penstock::cli

@@ -12,6 +12,7 @@
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/supported.h"
 #include "penstock/pipeline/wiring.h"
+#include "penstock/plan/calls.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -121,6 +122,9 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   if (options.trace) state->journeys = std::make_unique<Journeys>(options.spans_kept);
   state->memories = std::move(memories);
   warn_of_differences(*state, backends);
+  if (options.warn) {
+    for (const auto& note : plan::batches_beyond_edges(plan)) options.warn(note);
+  }
   PENSTOCK_CHECK_OK(wire(*state, folder, backends));
   return state;
 }

@@ -1,6 +1,8 @@
 // Writes the options that are set into the plan's edges and stages.
 #include "penstock/plan/stream_options.h"
 
+#include <algorithm>
+
 namespace penstock::plan {
 
 void apply(const StreamOptions& stream, Plan& plan) {
@@ -17,6 +19,15 @@ void apply(const StreamOptions& stream, Plan& plan) {
   if (stream.max_age) plan.max_age = stream.max_age;
   if (stream.on_error) plan.on_error = *stream.on_error;
   if (stream.streams) plan.streams = *stream.streams;
+}
+
+std::vector<std::string> options_without_effect(const StreamOptions& stream, const Plan& plan) {
+  if (stream.capacity.value_or(1) == 1) return {};
+  const auto narrow = std::ranges::find(plan.edges, FullPolicy::kLatest, &Edge::policy);
+  if (narrow == plan.edges.end()) return {};
+  return {concat("capacity: the edge of '", narrow->tensors.front(),
+                 "' keeps one frame, as its policy is 'latest'; the other edges have ",
+                 *stream.capacity, " slots")};
 }
 
 bool keep_all_frames(Plan& plan) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "penstock/plan/plan.h"
 
@@ -24,6 +26,10 @@ struct StreamOptions {
 
 /// Writes what is given into the plan.
 void apply(const StreamOptions& stream, Plan& plan);
+
+/// Which of the edges an option leaves as they are though it is for all of them, each in a sentence
+/// that begins with the option's name. `plan`: to which apply() wrote the options.
+std::vector<std::string> options_without_effect(const StreamOptions& stream, const Plan& plan);
 
 /// Lets every frame be computed, for who judges or measures them: what is full holds the pusher
 /// back, and no frame is too old. \returns whether that changed the plan.

@@ -172,20 +172,8 @@ class Checker {
   /// A stage where one call cannot begin before the last one has ended has one lane.
   void check_lanes(const std::string& place, const Stage& stage) {
     if (stage.lanes <= 1) return;
-    const auto refuse = [&](const auto&... why) {
-      add(place, ": expected 1 lane, found ", stage.lanes, ": ", why...);
-    };
-    if (stage.stateful) refuse("it is stateful and sees the frames one at a time");
-    if (!stage.each.empty()) refuse("it runs for the items of a frame one after the other");
-    if (stage.partitions.size() > 1) refuse("its partitions run one after the other");
-    for (const auto& partition : stage.partitions) {
-      if (partition.backend != kFunctionBackend) continue;
-      refuse("a function takes one call at a time");
-      break;
-    }
-    for (const auto& state : plan_.states) {
-      if (std::ranges::find(stage.outputs, state.from) == stage.outputs.end()) continue;
-      refuse("it writes '", state.from, "', a state that the next frame reads");
+    for (const auto& why : why_one_lane(plan_, stage)) {
+      add(place, ": expected 1 lane, found ", stage.lanes, ": ", why);
     }
   }
 

@@ -1,0 +1,70 @@
+// Compares the batches of stages with the slots of their edges, and finds what keeps calls in turn.
+#include "penstock/plan/calls.h"
+
+#include <algorithm>
+
+namespace penstock::plan {
+namespace {
+
+/// Slots that the plan gives the edge; 0: as many as suit it.
+int slots_of(const Edge& edge) {
+  return edge.policy == FullPolicy::kLatest ? 1 : edge.capacity;
+}
+
+/// The edge of the stage with the fewest slots, of those whose number the plan says; null: none.
+const Edge* narrowest(const Plan& plan, int stage) {
+  const Edge* least = nullptr;
+  for (const auto& edge : plan.edges) {
+    const bool is_its = edge.from == stage || std::ranges::find(edge.to, stage) != edge.to.end();
+    if (!is_its || slots_of(edge) == 0) continue;
+    if (least == nullptr || slots_of(edge) < slots_of(*least)) least = &edge;
+  }
+  return least;
+}
+
+std::string note_on(const Stage& stage, const Edge& edge) {
+  const bool latest = edge.policy == FullPolicy::kLatest;
+  const auto why = latest ? "policy 'latest'" : concat("capacity ", edge.capacity);
+  const auto other =
+      latest ? "another policy" : concat("a capacity of ", stage.batch.frames, " or more");
+  return concat("stage '", stage.name, "': takes up to ", stage.batch.frames,
+                " frames in a call (batch), and never gets more than ", slots_of(edge),
+                ", as the edge of '", edge.tensors.front(), "' holds no more (", why,
+                "); expected ", other, ", or a batch of ", slots_of(edge));
+}
+
+}  // namespace
+
+std::vector<std::string> batches_beyond_edges(const Plan& plan) {
+  std::vector<std::string> notes;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& stage = plan.stages[i];
+    if (!stage.each.empty()) continue;  // The items of one frame do not wait for others.
+    const auto* const edge = narrowest(plan, static_cast<int>(i));
+    if (edge == nullptr || slots_of(*edge) >= stage.batch.frames) continue;
+    notes.push_back(note_on(stage, *edge));
+  }
+  return notes;
+}
+
+std::vector<std::string> why_one_lane(const Plan& plan, const Stage& stage) {
+  std::vector<std::string> reasons;
+  if (stage.stateful) reasons.emplace_back("it is stateful and sees the frames one at a time");
+  if (!stage.each.empty()) {
+    reasons.emplace_back("it runs for the items of a frame one after the other");
+  }
+  if (stage.partitions.size() > 1) {
+    reasons.emplace_back("its partitions run one after the other");
+  }
+  const auto is_function = [](const Partition& of) { return of.backend == kFunctionBackend; };
+  if (std::ranges::any_of(stage.partitions, is_function)) {
+    reasons.emplace_back("a function takes one call at a time");
+  }
+  for (const auto& state : plan.states) {
+    if (std::ranges::find(stage.outputs, state.from) == stage.outputs.end()) continue;
+    reasons.push_back(concat("it writes '", state.from, "', a state that the next frame reads"));
+  }
+  return reasons;
+}
+
+}  // namespace penstock::plan

@@ -1,0 +1,64 @@
+// Batches beside narrow edges, options that change no edge, and stages of one lane.
+#include "penstock/plan/calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/plan/stream_options.h"
+#include "penstock/plan/test_plans.h"
+
+namespace penstock::plan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(CallsTest, ABatchIsComparedWithTheNarrowestEdgeOfItsStage) {
+  auto plan = chain();
+  plan.stages[0].batch.frames = 4;
+  EXPECT_THAT(batches_beyond_edges(plan), IsEmpty());
+  plan.edges[0].capacity = 4;
+  plan.edges[2].capacity = 1;  // Of the other stage.
+  EXPECT_THAT(batches_beyond_edges(plan), IsEmpty());
+  plan.edges[1].capacity = 3;
+  EXPECT_THAT(batches_beyond_edges(plan),
+              ElementsAre("stage 'stage0': takes up to 4 frames in a call (batch), and never gets "
+                          "more than 3, as the edge of 't' holds no more (capacity 3); expected a "
+                          "capacity of 4 or more, or a batch of 3"));
+  plan.edges[0].policy = FullPolicy::kLatest;
+  EXPECT_THAT(
+      batches_beyond_edges(plan),
+      ElementsAre(HasSubstr("never gets more than 1, as the edge of 'x' holds no more "
+                            "(policy 'latest'); expected another policy, or a batch of 1")));
+  plan.stages[0].each = {"x"};
+  EXPECT_THAT(batches_beyond_edges(plan), IsEmpty());
+}
+
+TEST(CallsTest, ACapacityThatNotAllEdgesTakeIsTold) {
+  auto plan = chain();
+  StreamOptions stream{.input_policy = FullPolicy::kLatest, .capacity = 4};
+  apply(stream, plan);
+  EXPECT_THAT(options_without_effect(stream, plan),
+              ElementsAre("capacity: the edge of 'x' keeps one frame, as its policy is 'latest'; "
+                          "the other edges have 4 slots"));
+  stream.capacity = 1;
+  EXPECT_THAT(options_without_effect(stream, plan), IsEmpty());
+  stream = {.input_policy = FullPolicy::kBlock, .capacity = 4};
+  apply(stream, plan);
+  EXPECT_THAT(options_without_effect(stream, plan), IsEmpty());
+}
+
+TEST(CallsTest, WhatKeepsCallsInTurnIsNamed) {
+  auto plan = chain();
+  EXPECT_THAT(why_one_lane(plan, plan.stages[0]), IsEmpty());
+  plan.states.push_back({"t", "before", {}});
+  EXPECT_THAT(why_one_lane(plan, plan.stages[0]),
+              ElementsAre("it writes 't', a state that the next frame reads"));
+  EXPECT_THAT(why_one_lane(plan, plan.stages[1]), IsEmpty());
+  plan.stages[1].stateful = true;
+  EXPECT_THAT(why_one_lane(plan, plan.stages[1]), ElementsAre(HasSubstr("stateful")));
+}
+
+}  // namespace
+}  // namespace penstock::plan
