@@ -169,7 +169,7 @@ class App:
         as_is: bool = False,
         pinned: bool | None = None,
         batch: Batch | Mapping[str, Batch] | None = None,
-        lanes: int | None = None,
+        lanes: int | Mapping[str, int] | None = None,
         each: Sequence[str] = (),
         max_run_ms: float | None = None,
         max_left_behind: int | None = None,

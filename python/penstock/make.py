@@ -63,7 +63,7 @@ def split(
     as_is: bool = False,
     pinned: bool | None = None,
     batch: Batch | Mapping[str, Batch] | None = None,
-    lanes: int | None = None,
+    lanes: int | Mapping[str, int] | None = None,
     states: Mapping[str, State] | None = None,
     policy: Policy | None = None,
     capacity: int | None = None,
@@ -100,7 +100,8 @@ def split(
         more; ``"auto"`` or ``"auto:16"``: as many as measuring says, up to 8 or 16; or by stage,
         ``{"stage0": 8}``, where ``""`` stands for the others.
     lanes: calls in flight of each instance of a stage that computes elsewhere: on an accelerator, say; without,
-        or 0, as many as its backend recommends.
+        or 0, as many as its backend recommends; or by stage, ``{"stage0": 4}``, where ``""`` stands for the
+        others.
     states: outputs that are inputs of the next frame, ``{"cache_out": "cache_in"}``; the first frame reads zeros,
         or the file of ``{"cache_out": ("cache_in", "first.npy")}``.
     policy: what happens when the input is full: ``"block"`` (default), ``"drop_oldest"``,
@@ -421,7 +422,7 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
         "as_is": bool(given["as_is"]),
         "batch": _batch_texts(given["batch"]),
-        "lanes": given.get("lanes"),
+        "lanes": _lane_texts(given.get("lanes")),
         "states": [_state(*pair) for pair in mapping("states", given["states"], STATES).items()],
         "output": "" if given["output"] is None else path_text("output", given["output"]),
         **more,
@@ -444,6 +445,16 @@ def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
     for one in named.values():
         if isinstance(one, bool) or not isinstance(one, int | str):
             raise unexpected("batch", "a number of frames, '8:2.5', 'auto' or {'stage0': 8}", one)
+    return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
+
+
+def _lane_texts(lanes: int | Mapping[str, int] | None) -> list[str]:
+    if lanes is None:
+        return []
+    named = lanes if isinstance(lanes, Mapping) else {"": lanes}
+    for one in named.values():
+        if isinstance(one, bool) or not isinstance(one, int):
+            raise unexpected("lanes", "a number of calls, or {'stage0': 4}", one)
     return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
 
 

@@ -98,6 +98,9 @@ Status make(SplitRequest request, Made& made, const Abandoned& abandoned) {
     if (!plan) return plan.error();
     PENSTOCK_TRY(package, load_package(request.output));
   }
+  for (const auto& stage : partition::lanes_left_out(split.lanes, package.plan)) {
+    made.warnings.push_back(concat("lanes ", split.lanes.at(""), ": ", stage));
+  }
   return start(std::move(package), std::move(request.run), made);
 }
 

@@ -159,9 +159,9 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   if (split.replicas < 1) {
     return invalid_argument("replicas: expected 1 or more, found ", split.replicas);
   }
-  split.lanes = options.maybe<int>("lanes").value_or(0);
-  if (split.lanes < 0 || split.lanes > plan::kMostLanes) {
-    return invalid_argument("lanes: expected 0 to ", plan::kMostLanes, ", found ", split.lanes);
+  for (const auto& text : options.get<std::vector<std::string>>("lanes")) {
+    PENSTOCK_TRY(auto lanes, partition::parse_lanes(text));
+    split.lanes.insert(std::move(lanes));
   }
   split.backend = options.get<std::string>("backend");
   split.pinned = options.maybe<bool>("pinned").value_or(true);

@@ -161,6 +161,9 @@ def test_the_stages_of_an_applications_network_have_lanes(well, chain, tmp_path)
     app = {"inputs": {"x": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}}
     stages = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
     assert [stage["lanes"] for stage in stages] == [3, 3]
+    node["lanes"] = {"stage1": 4}
+    stages = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
+    assert [stage["lanes"] for stage in stages] == [0, 4]
 
 
 def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tmp_path):

@@ -126,7 +126,7 @@ SPOILT: dict[str, list[Any]] = {
     "nodes.net.each.0": [*NO_TEXT, None],
     "nodes.net.max_run_ms": NO_NUMBER,
     "nodes.net.max_left_behind": NO_LIMIT,
-    "nodes.net.lanes": NO_LIMIT,
+    "nodes.net.lanes": [*NO_LIMIT, {"stage0": "many"}, {"stage0": 1025}],
     "nodes.net.cuts": NO_LIST,
     "nodes.net.cuts.0": [*NO_TEXT, None],
     "nodes.net.replicas": NO_COUNT,

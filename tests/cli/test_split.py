@@ -272,9 +272,56 @@ def test_a_batch_has_a_model_for_2_4_and_so_many_frames(well, chain, tmp_path):
 def test_lanes_are_those_of_every_stage(well, penstock, chain, tmp_path):
     stages = well("split", chain, "--cut", "1", "--lanes", "3", "-o", tmp_path / "p", "--json").json["stages"]
     assert [stage["lanes"] for stage in stages] == [3, 3]
-    refused = penstock("split", chain, "--lanes", "1025", "-o", tmp_path / "p")
-    assert refused.code == 2
-    assert "--lanes" in refused.error
+
+
+def test_lanes_are_said_by_the_stage(well, penstock, chain, tmp_path):
+    def lanes(*options):
+        outcome = well("split", chain, "--cut", "0", "--cut", "1", *options, "-o", tmp_path / "p", "--json")
+        assert "--lanes" not in outcome.err
+        return [stage["lanes"] for stage in outcome.json["stages"]]
+
+    assert lanes("--lanes", "stage1=4") == [0, 4, 0]
+    assert lanes("--lanes", "2", "--lanes", "stage1=4", "--lanes", "stage2=0") == [2, 4, 0]
+    expected = "expected N or STAGE=N, such as 4 or stage1=4, N from 0 to 1024"
+    for wrong, said in [
+        ("nowhere=4", "lanes: no stage 'nowhere'; the stages are stage0"),
+        ("1025", f"lanes '1025': {expected}"),
+        ("stage0=", f"lanes 'stage0=': {expected}"),
+        ("=4", f"lanes '=4': {expected}"),
+    ]:
+        assert said in penstock("split", chain, "--lanes", wrong, "-o", tmp_path / "p").error
+    twice = penstock("split", chain, "--lanes", "2", "--lanes", "3", "-o", tmp_path / "p")
+    assert "lanes '3': its stages have lanes already" in twice.error
+
+
+def test_stages_that_have_one_call_in_flight_are_left_out_of_lanes_by_name(well, penstock, tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "first"),
+        helper.make_node("Add", ["r", "before"], ["after"], "sum"),
+    ]
+    model = save(
+        tmp_path, "summed", nodes, [value("x", [4]), value("before", [4])], [value("r", [4]), value("after", [4])]
+    )
+    split = ["split", model, "--cut", "first", "--state", "after=before", "-o", tmp_path / "p"]
+    outcome = well(*split, "--lanes", "4", "--json")
+    assert [stage["lanes"] for stage in outcome.json["stages"]] == [4, 0]
+    said = "--lanes 4: stage 'stage1' keeps 1 call in flight: it writes 'after', a state that the next frame reads"
+    assert said in outcome.err
+    assert "--lanes" not in well(*split, "--lanes", "stage0=4").err
+    refused = penstock(*split, "--lanes", "stage1=4").error
+    assert "stage 'stage1': expected 1 lane, found 4: it writes 'after', a state that the next frame reads" in refused
+
+
+def test_a_stream_with_states_is_settled_in_the_package(well, tmp_path):
+    nodes = [
+        helper.make_node("Add", ["x", "before"], ["after"], "sum"),
+        helper.make_node("Relu", ["after"], ["y"], "out"),
+    ]
+    ends = [value("y", [4]), value("after", [4])]
+    model = save(tmp_path, "summed", nodes, [value("x", [4]), value("before", [4])], ends)
+    options = ["--state", "after=before", "--policy", "drop_oldest", "--capacity", "5", "-o", tmp_path / "p", "--json"]
+    edges = well("split", model, *options).json["edges"]
+    assert [(edge["policy"], edge["capacity"]) for edge in edges] == [("drop_oldest", 5), ("block", 5)]
 
 
 def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):

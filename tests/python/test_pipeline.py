@@ -189,8 +189,17 @@ def test_lanes_are_those_of_every_stage(model: Path) -> None:
     with penstock.split(model, ["increment"], lanes=3) as running:
         assert [stage["lanes"] for stage in running.plan["stages"]] == [3, 3]
     for lanes in (-1, 1025):
-        with pytest.raises(penstock.InvalidArgument, match=f"lanes: expected 0 to 1024, found {lanes}"):
+        with pytest.raises(penstock.InvalidArgument, match=f"lanes '{lanes}': expected N or STAGE=N, .* from 0 to 1024"):
             penstock.split(model, lanes=lanes)
+    with pytest.raises(penstock.InvalidArgument, match="lanes: expected a number of calls, or .*, found str 'many'"):
+        penstock.split(model, lanes="many")  # type: ignore[arg-type]
+
+
+def test_lanes_are_said_by_the_stage(model: Path) -> None:
+    with penstock.split(model, ["increment"], lanes={"stage1": 3, "": 2}) as running:
+        assert [stage["lanes"] for stage in running.plan["stages"]] == [2, 3]
+    with pytest.raises(penstock.NotFound, match="lanes: no stage 'nowhere'; the stages are stage0, stage1"):
+        penstock.split(model, ["increment"], lanes={"nowhere": 3})
 
 
 def test_options_that_cannot_do_what_they_say_are_told(model: Path) -> None:

@@ -272,7 +272,7 @@ bool Network::is_undecided() const {
   const auto* cuts = std::get_if<partition::Cuts>(&split.by);
   return cuts != nullptr && cuts->nodes.empty() && split.replicas == usual.replicas &&
          split.devices.empty() && split.standby.empty() && split.backend == usual.backend &&
-         split.backend_options.empty() && split.batches.empty() && split.lanes == usual.lanes &&
+         split.backend_options.empty() && split.batches.empty() && split.lanes.empty() &&
          split.pinned == usual.pinned;
 }
 

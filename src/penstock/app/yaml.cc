@@ -125,7 +125,7 @@ class Reader {
     if (const auto options = field.find("options")) split.backend_options = read_options(*options);
     if (const auto unpinned = field.find("unpinned")) split.pinned = !unpinned->boolean();
     if (const auto batch = field.find("batch")) split.batches = read_batches(*batch);
-    if (const auto lanes = field.find("lanes")) split.lanes = lanes->integer(0, plan::kMostLanes);
+    if (const auto lanes = field.find("lanes")) split.lanes = read_lanes(*lanes);
     if (const auto libraries = field.find("custom_ops")) {
       libraries->each([&](const Field& file) { split.custom_ops.push_back(file.existing_path()); });
     }
@@ -182,6 +182,17 @@ class Reader {
     }
     if (batches.empty()) batches[""] = read_batch(field);
     return batches;
+  }
+
+  /// 4, or of some stages: {stage0: 4}.
+  static partition::Lanes read_lanes(const Field& field) {
+    if (!field.is_mapping()) return {{"", field.integer(0, plan::kMostLanes)}};
+    partition::Lanes lanes;
+    field.each_named([&](const std::string& stage, const Field& count) {
+      lanes[stage] = count.integer(0, plan::kMostLanes);
+    });
+    if (lanes.empty()) field.fail_expected("a number, or stages with theirs, such as {stage0: 4}");
+    return lanes;
   }
 
   /// 8, auto, auto:16, or {frames: 8, wait_ms: 2}.

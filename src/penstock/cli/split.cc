@@ -32,7 +32,6 @@ struct SplitOptions {
   bool annotations = false;
   std::filesystem::path annotate;
   int replicas = 1;
-  int lanes = 0;
   std::string devices, standby;
   std::string backend = "onnxruntime";
   bool unpinned = false;
@@ -42,6 +41,7 @@ struct SplitOptions {
   StreamArguments stream;
   std::vector<std::string> states;
   std::vector<std::string> batches;
+  std::vector<std::string> lanes;
   bool no_native_code = false;
   bool json = false;
 };
@@ -55,10 +55,19 @@ Status check_devices(const std::vector<device::Device>& devices) {
   return {};
 }
 
+Result<partition::Lanes> to_lanes(const std::vector<std::string>& lanes) {
+  partition::Lanes read;
+  for (const auto& text : lanes) {
+    PENSTOCK_TRY(auto asked, partition::parse_lanes(text));
+    if (read.insert(std::move(asked)).second) continue;
+    return invalid_argument("lanes '", text, "': its stages have lanes already");
+  }
+  return read;
+}
+
 Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   partition::SplitOptions split;
   split.replicas = options.replicas;
-  split.lanes = options.lanes;
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
   split.pinned = !options.unpinned;
@@ -76,6 +85,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   }
   PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));
   PENSTOCK_TRY(split.batches, to_batches(options.batches));
+  PENSTOCK_TRY(split.lanes, to_lanes(options.lanes));
   if (!options.devices.empty()) {
     auto devices = device::parse_devices(options.devices);
     if (!devices) return std::move(devices).error().within("--devices");
@@ -216,7 +226,7 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
 /// An application says all but where it goes.
 Result<int> run_app(const SplitOptions& options) {
   const bool plain = options.cuts.empty() && options.pins.empty() && !options.annotations &&
-                     options.annotate.empty() && options.replicas == 1 && options.lanes == 0 &&
+                     options.annotate.empty() && options.replicas == 1 && options.lanes.empty() &&
                      options.devices.empty() && !options.unpinned && !options.flush_denormals &&
                      options.import.shapes.empty() && options.import.constants.empty() &&
                      options.import.parameters.empty() && !options.import.as_is &&
@@ -263,6 +273,11 @@ Result<int> run(const SplitOptions& options) {
   PENSTOCK_TRY(const auto choices, choose_batches(graph, split, backends));
   PENSTOCK_TRY(const auto plan,
                split_model(graph, split, stream, options.package, backends, states));
+  warn_of_options(stream, plan);
+  for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
+  for (const auto& stage : partition::lanes_left_out(split.lanes, plan)) {
+    spdlog::warn("--lanes {}: {}", split.lanes.at(""), stage);
+  }
   report(options, plan, backends, choices);
   return kOk;
 }
@@ -273,8 +288,6 @@ constexpr const char* kSplitFooter =
 the nodes named to devices, one stage for each device, instead. Without cuts or pins the whole network
 is one stage, which --replicas multiplies.
 
-  warn_of_options(stream, plan);
-  for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
 Stages take the devices in turn, replica by replica; without --devices, one CPU each. A package that
 exists is replaced; anything else at its place is not.
 
@@ -285,6 +298,7 @@ Examples:
   penstock split model.onnx --pin conv1=cpu:0 --pin fc=cpu:1 -o model.penstock
   penstock split model.onnx --cut 12 --batch 8:2 --batch stage1=1 -o model.penstock      frames together in the first stage
   penstock split model.onnx --batch auto -o model.penstock         as many as measuring says
+  penstock split model.onnx --cut 12 --devices cuda:0,host:8001/cpu:0 --lanes stage1=4 -o model.penstock
   penstock split model.onnx --cut 12 --policy latest --max-age 50 -o model.penstock
   penstock split app.yaml -o app.penstock                          networks and functions (docs/composition.md)
   penstock split denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next
@@ -318,13 +332,10 @@ void declare_split(CLI::App& app, Action& chosen) {
   command->add_option("--replicas", options->replicas, "Instances of every stage")
       ->capture_default_str()
       ->check(whole_number(1, plan::kMostInstances));
-  command
-      ->add_option(
-          "--lanes", options->lanes,
-          "Calls in flight of each instance of a stage that computes elsewhere; 0: as many "
-          "as its backend recommends")
-      ->capture_default_str()
-      ->check(whole_number(0, plan::kMostLanes));
+  add_list(command, "--lanes", options->lanes,
+           "[STAGE=]N: calls in flight of each instance of a stage that computes elsewhere, of all "
+           "that may have several or of this one; 0: as many as its backend recommends; repeat for "
+           "more stages");
   command
       ->add_option("--devices", options->devices,
                    "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU; "

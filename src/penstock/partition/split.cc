@@ -181,7 +181,6 @@ plan::Stage make_stage(const StageParts& parts, std::size_t number, const SplitO
   plan::Stage stage;
   stage.name = concat("stage", number);
   stage.pinned = options.pinned;
-  stage.lanes = options.lanes;
   stage.flush_denormals = options.flush_denormals || has_denormal_constants(parts.whole);
   for (const auto id : parts.whole.inputs()) {
     const auto& value = graph.value(id);
@@ -279,6 +278,7 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
     }
   }
   PENSTOCK_CHECK_OK(add_batches(options.batches, plan));
+  PENSTOCK_CHECK_OK(add_lanes(options.lanes, plan));
   plan::connect(plan);
   PENSTOCK_CHECK_OK(plan::validate(plan));
   return plan;

@@ -12,6 +12,7 @@
 #include "penstock/device/device.h"
 #include "penstock/graph/graph.h"
 #include "penstock/partition/batches.h"
+#include "penstock/partition/lanes.h"
 #include "penstock/plan/package.h"
 #include "penstock/plan/plan.h"
 
@@ -80,7 +81,7 @@ struct SplitOptions {
   /// Their models are written beside those of one frame, all where measurement is to say:
   /// split_model() makes a number of that.
   Batches batches;
-  int lanes = 0;  ///< Calls in flight of each stage instance; 0: as many as its backend recommends.
+  Lanes lanes;  ///< Calls in flight of each instance.
   bool pinned = true;
   bool flush_denormals = false;  ///< Of every stage; else where a constant holds denormals.
   std::map<std::string, std::string> files;  ///< More of the package: path in it -> contents.

@@ -38,8 +38,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPlanFile = "plan.json";
 
 /// The states' first values go into the package. Of several streams, replicas may write them.
-Status add_states(const std::vector<plan::StateEdge>& states, plan::Plan& plan,
-                  const fs::path& folder) {
+/// `lanes`: what was asked of all stages is none of those that write a state.
+Status add_states(const std::vector<plan::StateEdge>& states, const partition::Lanes& lanes,
+                  plan::Plan& plan, const fs::path& folder) {
+  for (auto& stage : plan.stages) stage.lanes = 0;
   for (const auto& given : states) {
     plan::StateEdge state = given;
     if (!given.initial.empty()) {
@@ -54,7 +56,8 @@ Status add_states(const std::vector<plan::StateEdge>& states, plan::Plan& plan,
     }
     PENSTOCK_CHECK_OK(plan::add_state(plan, state));
   }
-  return {};
+  PENSTOCK_CHECK_OK(partition::add_lanes(lanes, plan));
+  return plan::validate(plan);
 }
 
 std::set<std::string> backends_of(const partition::SplitOptions& options) {
@@ -298,8 +301,8 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
   PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
-  plan::apply(stream, plan);
-  PENSTOCK_CHECK_OK(add_states(states, plan, folder));
+  PENSTOCK_CHECK_OK(add_states(states, options.lanes, plan, folder));
+  plan::apply(stream, plan);  // Behind the states: they connect the stages anew.
   return repack(folder, plan, target, Files::kLinked);
 }
 
