@@ -54,6 +54,39 @@ def test_outputs_are_judged_before_they_are_measured(penstock, chain, synthetic_
     assert (text.code, ["verified: ", "not verified: "][code] in text.out) == (code, True), text
 
 
+def save_lookup(folder, rows):
+    """Rows of a table of four, and a folder of frames that name them."""
+    nodes = [
+        helper.make_node("Gather", ["table", "i"], ["g"], "gather"),
+        helper.make_node("Relu", ["g"], ["y"], "relu"),
+    ]
+    ends = [(name, kind, shape) for name, kind, shape in [("i", TensorProto.INT64, [2]), ("y", TensorProto.FLOAT, [2, 8])]]
+    i, y = (helper.make_tensor_value_info(*end) for end in ends)
+    table = onnx.numpy_helper.from_array(np.random.default_rng(1).random((4, 8), np.float32), "table")
+    graph = helper.make_graph(nodes, "lookup", [i], [y], [table])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "lookup.onnx")
+    (folder / "rows").mkdir()
+    for number, row in enumerate(rows):
+        np.save(folder / "rows" / f"{number}.npy", np.array(row))
+    return folder / "lookup.onnx"
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_frames_that_the_reference_refuses_are_left_out_by_name(penstock, well, tmp_path, check):
+    model = save_lookup(tmp_path, [[0, 1], [1, 99], [2, 3]])
+    outcome = well("bench", model, "--input", f"i={tmp_path / 'rows'}", "--seconds", "0.5", "--json", *check)
+    assert names(outcome.json)[:2] == ["penstock", "onnxruntime"]
+    (left_out,) = outcome.json["left_out"]
+    assert left_out.startswith("frame 1 ('1.npy' of 'i') is left out, as the reference refuses it: node 'gather'")
+    assert left_out in outcome.err
+    if check:
+        assert (outcome.json["check"]["verdict"], outcome.json["check"]["frames"]) == ("right", 2)
+    kept = tmp_path / "rows" / "2.npy"
+    assert well("bench", model, "--input", f"i={kept}", "--seconds", "0.5", "--json").json["left_out"] == []
+    refused = penstock("bench", model, "--input", f"i={tmp_path / 'rows/1.npy'}", "--seconds", "0.5")
+    assert "node 'gather'" in refused.error
+
+
 def test_the_outputs_of_a_bare_model_are_judged_too(well, chain):
     report = well("bench", chain, "--check", "--seconds", "0.5", "--json").json
     assert (report["check"]["verdict"], str(chain) in report["check"]["reference"]) == ("right", True)

@@ -30,6 +30,7 @@
 #include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
+#include "penstock/measure/taken_frames.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/verify.h"
@@ -60,9 +61,10 @@ struct BenchReport {
   std::vector<measure::Measured> sides;
   plan::Plan plan;
   pipeline::Stats stats;
-  ModelFile whole;                   ///< Where it had to be made.
-  std::vector<std::string> missing;  ///< Ways that cannot be had, with the reason.
-  std::string remark;                ///< What the pipeline is compared with.
+  ModelFile whole;                    ///< Where it had to be made.
+  std::vector<std::string> missing;   ///< Ways that cannot be had, with the reason.
+  std::vector<std::string> left_out;  ///< Of the user's frames, with the reason.
+  std::string remark;                 ///< What the pipeline is compared with.
   std::optional<measure::VerifyReport> check;
   bool interrupted = false;
   Status recorded;  ///< Whether --record was written.
@@ -113,12 +115,25 @@ Result<fs::path> bound_file(const fs::path& file, const BenchOptions& options,
   return report.whole.file;
 }
 
-/// The engines alone, each with the whole model.
-Status add_plain_sides(const BenchOptions& options, const plan::Package& package,
-                       const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
-                       measure::Sides& sides, BenchReport& report) {
+/// The model that the engines run, as the user knows it and as they get it; empty: no one model
+/// does what the package does.
+struct Alone {
+  fs::path known, file;
+};
+
+Result<Alone> find_alone(const BenchOptions& options, const plan::Package& package,
+                         const backend::Registry& backends, BenchReport& report) {
+  if (!why_no_single_model(package.plan).empty()) return Alone();
   PENSTOCK_TRY(const auto known, plain_file(options, package, backends, report));
   PENSTOCK_TRY(const auto file, bound_file(known, options, package, backends, report));
+  return Alone{known, file};
+}
+
+/// The engines alone, each with the whole model.
+Status add_plain_sides(const Alone& alone, const plan::Package& package,
+                       const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
+                       measure::Sides& sides, BenchReport& report) {
+  const auto& [known, file] = alone;
   measure::PlainRequest request{file, {}, report.cpus, all_cpus, &package, &ring};
   request.custom_ops = plan::custom_op_files(package);
   TerminalLine line;
@@ -187,7 +202,7 @@ int choose_in_flight(const BenchOptions& options, const plan::Plan& plan, int li
 }
 
 /// The sides beside the pipeline, then all in turn.
-Status measure_all(const BenchOptions& options, const plan::Package& package,
+Status measure_all(const BenchOptions& options, const Alone& alone, const plan::Package& package,
                    const backend::Registry& backends, bool all_cpus, const measure::Ring& ring,
                    pipeline::Pipeline& pipeline, BenchReport& report) {
   measure::Sides sides;
@@ -195,14 +210,47 @@ Status measure_all(const BenchOptions& options, const plan::Package& package,
       pipeline, ring, choose_in_flight(options, package.plan, pipeline.in_flight_limit())));
   const auto why = why_no_single_model(package.plan);
   PENSTOCK_CHECK_OK(why.empty()
-                        ? add_plain_sides(options, package, backends, all_cpus, ring, sides, report)
+                        ? add_plain_sides(alone, package, backends, all_cpus, ring, sides, report)
                         : add_one_at_a_time(options, why, pipeline, ring, sides, report));
   return measure_sides(options, std::move(sides), report);
 }
 
+/// What computes a frame without the pipeline.
+Result<std::unique_ptr<measure::Reference>> reference_of(const BenchOptions& options,
+                                                         const Alone& alone,
+                                                         const plan::Package& package,
+                                                         const backend::Registry& backends) {
+  if (!alone.file.empty()) return measure::whole_reference(alone.file, package, backends, {});
+  PENSTOCK_TRY(auto settings, completed({}, options.source));
+  settings.warn = nullptr;  // The pipeline's own start tells it.
+  return measure::one_at_a_time(package, backends, settings, {});
+}
+
+/// The frames that are given, without those that the reference refuses; none: random ones are run.
+Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alone,
+                                   const plan::Package& package,
+                                   const frames::SourceOptions& inputs,
+                                   const backend::Registry& backends, BenchReport& report) {
+  if (!frames::has_files(inputs)) return measure::Ring();
+  PENSTOCK_TRY(auto read, frames::read_named_frames(package.plan.inputs, inputs));
+  const auto reference = reference_of(options, alone, package, backends);
+  if (!reference) return std::move(read.frames);  // What runs it next tells why.
+  TerminalLine line;
+  line.show("bench  running the reference on the frames");
+  constexpr double kShare = 0.2;  // Of the time that is measured.
+  auto taken = measure::take_frames(**reference, {.frames = read.frames,
+                                                  .names = read.names,
+                                                  .seconds = kShare * options.seconds,
+                                                  .least = kRing,
+                                                  .stopped = interrupted});
+  for (const auto& note : taken.notes) spdlog::warn("--input: {}", note);
+  report.left_out = std::move(taken.notes);
+  return std::move(taken.frames);
+}
+
 /// What `penstock verify` says of it, on the same frames, before anything is measured.
 Status check_outputs(const BenchOptions& options, const plan::Package& package,
-                     const frames::SourceOptions& inputs, const backend::Registry& backends,
+                     const measure::Ring& given, const backend::Registry& backends,
                      BenchReport& report) {
   TerminalLine line;
   line.show("bench  checking the outputs");
@@ -213,13 +261,18 @@ Status check_outputs(const BenchOptions& options, const plan::Package& package,
   asked.model = options.model;
   if (identify(options.source.file) == FileKind::kModel) asked.model = options.source.file;
   asked.tolerance = tolerance_of(package);
-  asked.random = inputs.random;
+  asked.random = options.inputs.random;
   asked.stopped = interrupted;
-  if (frames::has_files(inputs)) {
-    PENSTOCK_TRY(asked.given, frames::read_frames(package.plan.inputs, inputs));
-  }
+  asked.given = given;
   PENSTOCK_TRY(report.check, penstock::verify(opened, std::move(asked), settings, backends));
   return {};
+}
+
+/// What is run again and again: the frames that are given, or random ones.
+Result<measure::Ring> ring_of(const plan::Plan& plan, const frames::SourceOptions& inputs,
+                              const measure::Ring& given) {
+  if (given.empty()) return frames::random_frames(plan.inputs, inputs.random, kRing);
+  return frames::repeated(given, kRing);
 }
 
 /// On a thread that may run on the plan's CPUs only, so that no side has more than the others.
@@ -233,8 +286,10 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   if (report.cpu_quota >= static_cast<double>(report.cpus.size())) report.cpu_quota.reset();
   const auto inherited = device::inherited_cpus();
   PENSTOCK_TRY(const auto inputs, frames::with_bound(options.inputs, package));
-  PENSTOCK_TRY(const auto ring, frames::ring_of(package.plan.inputs, inputs, kRing));
-  if (options.check) PENSTOCK_CHECK_OK(check_outputs(options, package, inputs, backends, report));
+  PENSTOCK_TRY(const auto alone, find_alone(options, package, backends, report));
+  PENSTOCK_TRY(const auto given, given_frames(options, alone, package, inputs, backends, report));
+  PENSTOCK_TRY(auto ring, ring_of(package.plan, inputs, given));
+  if (options.check) PENSTOCK_CHECK_OK(check_outputs(options, package, given, backends, report));
   pipeline::Options settings;
   TerminalLine line;
   line.show("bench  starting the pipeline");
@@ -243,7 +298,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   PENSTOCK_TRY(const auto watching, watch(options.watch, package, pipeline));
   if (report.cpus != inherited) PENSTOCK_CHECK_OK(device::pin_this_thread(report.cpus));
   const bool all_cpus = report.cpus == inherited;
-  auto measured = measure_all(options, package, backends, all_cpus, ring, *pipeline, report);
+  auto measured = measure_all(options, alone, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {
     const auto advice = advice_on_random(measured.error(), options.inputs, package.plan.inputs);
     return std::move(measured).error().adding(advice);
@@ -279,6 +334,7 @@ Json to_json(BenchReport& report) {
           {"stages", stages_json(report.stats)},
           {"interrupted", report.interrupted},
           {"missing", report.missing},
+          {"left_out", report.left_out},
           {"check", std::move(check)},
           {"remark", report.remark}};
 }

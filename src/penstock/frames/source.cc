@@ -211,11 +211,4 @@ Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inpu
   return std::move(read.frames);
 }
 
-Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,
-                                   const SourceOptions& options, std::uint64_t least) {
-  if (!has_files(options)) return random_frames(inputs, options.random, least);
-  PENSTOCK_TRY(auto frames, read_frames(inputs, options));
-  return repeated(std::move(frames), least);
-}
-
 }  // namespace penstock::frames

@@ -78,11 +78,6 @@ class Source {
   std::vector<Frame> ring_;  ///< Random frames, where nothing else is given.
 };
 
-/// What is pushed again and again to measure: the frames that the files hold, repeated until there
-/// are `least`, or as many random ones. \error as read_frames()
-Result<std::vector<Frame>> ring_of(const std::vector<plan::TensorInfo>& inputs,
-                                   const SourceOptions& options, std::uint64_t least);
-
 /// Frames, and of each the files that it was read from, as a person reads them: "'5.npy' of 'x'".
 struct NamedFrames {
   std::vector<Frame> frames;
