@@ -85,6 +85,59 @@ def test_a_folder_and_a_file_serve_two_inputs(penstock, well, rows, tmp_path):
     assert outcome.error == "input 'b': expected 1 or 3 values, as many as the other inputs have, found 2"
 
 
+@pytest.fixture
+def archives(tmp_path) -> Path:
+    """A folder of three archives, each one frame of two inputs."""
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    for i, name in enumerate(["10", "2", "a"]):
+        np.savez(folder / f"{name}.npz", a=np.full((1, 3), i, np.float32), b=np.full((1, 3), 10 * i, np.float32))
+    return folder
+
+
+def sum_of_two(folder: Path) -> Path:
+    node = helper.make_node("Add", ["a", "b"], ["y"], "sum")
+    return save(folder, "sum", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
+
+
+def test_the_archives_of_a_folder_are_frames_by_name(penstock, well, archives, tmp_path, cpu):
+    model = sum_of_two(tmp_path)
+    (archives / "notes.txt").write_text("no frame")
+    report = well("run", model, "--inputs", archives, "--output", "out.npz", "--json").json
+    assert report["frames"] == 3
+    assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 11, 22]
+    lines = well("run", model, "--inputs", archives, "--frames", "4", "--output", "-").out.splitlines()
+    assert [json.loads(line)["files"] for line in lines] == [
+        {"a": name, "b": name} for name in ["10.npz", "2.npz", "a.npz", "10.npz"]
+    ]
+    well("bench", model, "--inputs", archives, "--seconds", "0.3")
+    well("split", model, "--devices", f"cpu:{cpu}", "-o", "p")
+    assert well("verify", "p", "--inputs", archives, "--json").json["frames"] == 3
+    beside = penstock("run", model, "--input", f"a={archives}")
+    assert "a folder of .npz files is for all inputs: --inputs FOLDER" in beside.error
+
+
+def test_a_bad_archive_of_a_folder_is_an_error_of_its_frame(penstock, archives, tmp_path):
+    model = sum_of_two(tmp_path)
+    good = np.ones((1, 3), np.float32)
+    np.savez(archives / "3.npz", a=good)
+    np.savez(archives / "4.npz", a=good, b=good, c=good)
+    np.savez(archives / "5.npz", a=good, b=good.astype(np.float64))
+    (archives / "6.npz").write_bytes(b"no zip")
+    outcome = penstock("run", model, "--inputs", archives, "--json")
+    assert (outcome.code, outcome.json["ok"], outcome.json["errors"]) == (1, 3, 4)
+    messages = [failure["message"] for failure in outcome.json["failures"]]
+    for name, said in [
+        ("3", "expected an array 'b', as the first archive of the folder has one, found none"),
+        ("4", "array 'c' is no input; the inputs are"),
+        ("5", "expected f32[1,3], found f64[1,3]"),
+        ("6", ""),
+    ]:
+        assert any(f"{archives / name}.npz'" in message and said in message for message in messages), (name, messages)
+    (archives / "0.npz").write_bytes(b"no zip")
+    assert f"{archives / '0.npz'}'" in penstock("run", model, "--inputs", archives).error
+
+
 def test_bench_and_verify_take_folders(well, double, rows, cpu):
     well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.penstock")
     assert well("verify", "double.penstock", "--input", f"x={rows}", "--json").json["frames"] == 3

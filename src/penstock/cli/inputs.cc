@@ -28,9 +28,10 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
            "NAME=FILE.wav, cut into frames, or NAME=- for standard input; repeat for more inputs, "
            "and for more frames")
       ->type_name("NAME=FILE");
-  command->add_option("--inputs", options.all,
-                      "A folder of <name>.npy (.pb, pictures), or of such folders, one a frame; or "
-                      "a .npz");
+  command->add_option(
+      "--inputs", options.all,
+      "A folder of <name>.npy (.pb, pictures), or of such folders or of .npz, one a "
+      "frame; or a .npz");
   command
       ->add_option("--hop", options.hop,
                    "Samples from the start of a .wav's frame to the next one's (default: a frame's "

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/frames/archives.h"
 #include "penstock/tensor/npz.h"
 
 namespace penstock::frames {
@@ -134,6 +135,7 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
                        const std::vector<fs::path>& entries, Columns& columns) {
   bool any = false;
   for (const auto& entry : entries) {
+    if (entry.extension() == ".npz") continue;  // A frame's, whatever its name.
     const auto i = input_of_file(inputs, order, entry);
     if (!i || fs::is_directory(entry)) continue;
     PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
@@ -165,9 +167,13 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
     }
   }
   if (columns.empty()) {
+    if (auto archives = archives_among(entries); !archives.empty()) {
+      PENSTOCK_TRY(columns, columns_of_archives(inputs, folder, std::move(archives)));
+      return {};
+    }
     return not_found("folder '", folder.string(),
                      "': holds no file of an input; expected <name>.npy, .pb or a picture of ",
-                     names_of(inputs), ", or a folder of them for each frame");
+                     names_of(inputs), ", or a folder of them or a .npz for each frame");
   }
   return {};
 }

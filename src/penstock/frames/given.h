@@ -25,7 +25,7 @@ constexpr std::uint64_t kUsualFrames = 256;
 
 struct SourceOptions {
   std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
-  std::filesystem::path all;       ///< A folder or .npz.
+  std::filesystem::path all;       ///< A folder, of a .npz for each frame too, or a .npz.
   std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
   RandomValues random;             ///< Of the inputs that are not given.
   plan::BoundValues bound;         ///< That may be named, too: what is given must be equal.

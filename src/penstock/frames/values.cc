@@ -78,15 +78,19 @@ struct Constant final : Origin {
 Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   auto folder = std::make_shared<Folder>(path, info);
   std::error_code error;
+  bool holds_archives = false;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     std::error_code unknown;
+    holds_archives = holds_archives || entry.path().extension() == ".npz";
     if (is_value(entry.path()) && !entry.is_directory(unknown))
       folder->names.push_back(entry.path().filename().string());
   }
   if (error) return no_folder(path, error);
   if (folder->names.empty()) {
-    return not_found("folder '", path.string(), "': expected files ending in ", kEndings,
-                     ", one for each frame; found none: put them there, or give a file");
+    return not_found(
+        "folder '", path.string(), "': expected files ending in ", kEndings,
+        ", one for each frame; found none: put them there, or give a file",
+        holds_archives ? "; a folder of .npz files is for all inputs: --inputs FOLDER" : "");
   }
   std::ranges::sort(folder->names);
   Values values;

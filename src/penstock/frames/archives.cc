@@ -1,0 +1,120 @@
+// Reads one .npz for each frame, keeps the last one for its other inputs, and checks its arrays.
+#include "penstock/frames/archives.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "penstock/frames/random.h"
+#include "penstock/tensor/npz.h"
+
+namespace penstock::frames {
+namespace {
+
+namespace fs = std::filesystem;
+using Infos = std::vector<plan::TensorInfo>;
+using Row = std::map<std::size_t, Tensor>;
+
+/// The arrays of one frame, by their inputs' positions.
+Result<Row> read_archive(const Infos& inputs, const fs::path& file) {
+  std::map<std::string, DType> expected;
+  for (const auto& info : inputs) expected[info.name] = info.type.dtype;
+  PENSTOCK_TRY(auto tensors, read_npz(file, expected));
+  const std::string place = concat("file '", file.string(), "'");
+  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
+  Row row;
+  for (auto& [name, tensor] : tensors) {
+    const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
+    if (found == inputs.end()) {
+      return not_found(place, ": array '", name, "' is no input; the inputs are ", listed(inputs),
+                       ": name the arrays so");
+    }
+    PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
+    row.emplace(static_cast<std::size_t>(found - inputs.begin()), std::move(tensor));
+  }
+  return row;
+}
+
+/// The archives of all inputs. The last one that was read is kept, as the next input's value is
+/// most likely asked of it.
+class Archives {
+ public:
+  Archives(Infos inputs, fs::path folder, std::vector<std::string> names)
+      : inputs_(std::move(inputs)), folder_(std::move(folder)), names_(std::move(names)) {}
+
+  [[nodiscard]] std::size_t count() const { return names_.size(); }
+  [[nodiscard]] const std::string& name(std::size_t number) const { return names_[number]; }
+
+  Result<Row> row(std::size_t number) {
+    const std::scoped_lock lock(mutex_);
+    if (last_ != number) {
+      PENSTOCK_TRY(row_, read_archive(inputs_, folder_ / names_[number]));
+      last_ = number;
+    }
+    return row_;
+  }
+
+  Result<Tensor> value(std::size_t number, std::size_t input) {
+    PENSTOCK_TRY(auto values, row(number));
+    const auto found = values.find(input);
+    if (found != values.end()) return std::move(found->second);
+    return invalid_argument("expected an array '", inputs_[input].name,
+                            "', as the first archive of the folder has one, found none")
+        .within({Where::kFile, (folder_ / names_[number]).string()});
+  }
+
+ private:
+  const Infos inputs_;
+  const fs::path folder_;
+  const std::vector<std::string> names_;
+  std::mutex mutex_;  // Guards what follows.
+  std::optional<std::size_t> last_;
+  Row row_;
+};
+
+struct Column final : Origin {
+  Column(std::shared_ptr<Archives> of, std::size_t position)
+      : archives(std::move(of)), input(position) {}
+  [[nodiscard]] Result<Tensor> read(std::size_t number) const override {
+    return archives->value(number, input);
+  }
+  [[nodiscard]] std::string file(std::size_t number) const override {
+    return archives->name(number);
+  }
+
+  std::shared_ptr<Archives> archives;
+  std::size_t input;
+};
+
+}  // namespace
+
+std::vector<std::string> archives_among(const std::vector<fs::path>& entries) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) {
+    std::error_code unknown;
+    if (entry.extension() != ".npz" || fs::is_directory(entry, unknown)) continue;
+    names.push_back(entry.filename().string());
+  }
+  return names;
+}
+
+Result<Columns> columns_of_archives(const Infos& inputs, const fs::path& folder,
+                                    std::vector<std::string> names) {
+  const auto archives = std::make_shared<Archives>(inputs, folder, std::move(names));
+  PENSTOCK_TRY(const auto first, archives->row(0));
+  Columns columns;
+  for (const auto& [input, value] : first) {
+    const auto origin = std::make_shared<Column>(archives, input);
+    auto& values = columns[input];
+    values.reserve(archives->count());
+    for (std::size_t number = 0; number < archives->count(); ++number) {
+      values.emplace_back(origin, number);
+    }
+  }
+  return columns;
+}
+
+}  // namespace penstock::frames
