@@ -101,6 +101,13 @@ TEST(Words, AreThoseThatReadersKnow) {
   EXPECT_THAT(words("u"), IsEmpty());
 }
 
+TEST(Words, GoThroughWhatChangesTheirCase) {
+  const auto graph = graph_of(R"((string[4] s) => (int64[4] y) {
+        m = StringNormalizer<case_change_action = "LOWER">(s)
+        y = ai.onnx.ml.LabelEncoder<keys_strings = ["cat", "dog"], values_int64s = [4, 5]>(m) })");
+  EXPECT_THAT(graph.value(*graph.find_value("s")).words, ElementsAre("cat", "dog"));
+}
+
 TEST(Words, AreThoseOfNestedGraphsToo) {
   const auto graph = graph_of(R"((string[2] s, string[2] t, string[2] u, bool c, int64 n)
       => (int64[2] y, string[2] last) {

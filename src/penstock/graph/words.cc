@@ -18,8 +18,10 @@ constexpr std::size_t kMostWords = 64;
 /// Attributes that list the texts that a node knows.
 constexpr std::string_view kVocabularies[] = {"keys_strings", "pool_strings", "cats_strings",
                                               "classes_strings"};
-constexpr std::string_view kMoves[] = {"Identity",  "Reshape", "Squeeze", "Unsqueeze", "Flatten",
-                                       "Transpose", "Slice",   "Gather",  "Expand",    "Tile"};
+/// They give the texts that they read, perhaps in another case.
+constexpr std::string_view kMoves[] = {"Identity", "Reshape",   "Squeeze",         "Unsqueeze",
+                                       "Flatten",  "Transpose", "Slice",           "Gather",
+                                       "Expand",   "Tile",      "StringNormalizer"};
 
 using Words = std::vector<std::string>;
 /// Of each value, by ValueId.
