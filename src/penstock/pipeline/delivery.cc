@@ -14,7 +14,14 @@ namespace {
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
 thread_local const Turns* t_called_back = nullptr;  // Of the pipeline in whose callback it is.
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
+thread_local bool t_is_brief = false;  // The innermost callback that it is in.
+
 }  // namespace
+
+bool Delivery::is_in_brief_callback() {
+  return t_is_brief;
+}
 
 bool Delivery::is_in_callback(const Turns& turns) {
   return t_called_back == &turns;
@@ -127,15 +134,18 @@ void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
   take(entry);
   const FrameNumber frame = entry.frame;
   Done done = std::exchange(entry.done, nullptr);
+  const bool is_brief = entry.brief;
   calling_ = true;
   lock.unlock();
   const Turns* const before = std::exchange(t_called_back, state_->turns.get());
+  const bool was_brief = std::exchange(t_is_brief, is_brief);
   // Whoever throws in a callback has nobody to tell: the thread is ours, the frame is out.
   static_cast<void>(guarded([&]() -> Status {
     done(Output(state_->shared_from_this(), frame, Output::By::kCallback));
     return {};
   }));
   t_called_back = before;
+  t_is_brief = was_brief;
   done = nullptr;  // What it holds may want the lock.
   lock.lock();
   calling_ = false;

@@ -41,6 +41,9 @@ class Delivery {
   /// Whether this thread is in a callback of a frame of that pipeline, whichever its generation: it
   /// cannot wait for the end of one. `turns`: the pipeline's.
   static bool is_in_callback(const Turns& turns);
+  /// Whether it is in one of a brief frame, perhaps on the thread of a stage: it cannot wait for
+  /// that one's frames either. \pre  is_in_callback()
+  static bool is_in_brief_callback();
 
  private:
   struct Entry {

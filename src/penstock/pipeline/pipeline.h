@@ -206,7 +206,8 @@ class Pipeline {
   ///                          inputs have other values; a
   ///                          state or parameter has another type or is absent: named.
   /// \error kFailedPrecondition  as drain()'s, of the plan before the old one; or a callback of a
-  ///                             frame calls it, where it would have to wait for that itself.
+  ///                             frame calls it, where it would have to wait for that itself;
+  ///                             a brief one never may where there are states.
   /// \error kCancelled  as push().
   Status replace(const plan::Plan& plan, const std::filesystem::path& folder,
                  const backend::Registry& backends, const Options& options = {});

@@ -166,6 +166,13 @@ Error within_callback() {
                     "returned: it would wait for itself; call it on another thread");
 }
 
+Error within_brief_callback() {
+  return make_error(Code::kFailedPrecondition,
+                    "a brief callback of a frame calls it, perhaps on the thread of a stage, and "
+                    "states go over once the stages have computed all frames: it would wait for "
+                    "itself; call it on another thread");
+}
+
 /// One call of replace(), which has Generations::replace_mutex.
 class Swap {
  public:
@@ -211,6 +218,9 @@ class Swap {
 
   // Both plans run at once; but with states the old one ends first, while pushers wait.
   Status run_beside(const std::shared_ptr<State>& fresh) {
+    if (!old_->states.empty() && calls_back() && Delivery::is_in_brief_callback()) {
+      return within_brief_callback();
+    }
     std::promise<bool> linked;  // First of all there is a thread for the end.
     PENSTOCK_CHECK_OK(start_thread(
         generations_.ender,

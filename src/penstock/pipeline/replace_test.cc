@@ -463,6 +463,24 @@ TEST(Replace, StatesOfStreamsGoOver) {
   EXPECT_EQ(value_of(saved->front().second), 17);
 }
 
+// The thread of a stage would wait for the frames that it is to compute.
+TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  auto pipeline = started(old);
+  std::promise<Status> replaced;
+  const std::vector<Tensor> inputs{number(1)};
+  ASSERT_TRUE(
+      pipeline->push(inputs, kSoon,
+                     {.done = [&](const Output&) { replaced.set_value(replace(*pipeline, fresh)); },
+                      .brief = true}));
+  auto came = replaced.get_future();
+  ASSERT_EQ(came.wait_for(kSoon), std::future_status::ready);
+  EXPECT_THAT(refusal(came.get(), Code::kFailedPrecondition),
+              HasSubstr("replace: a brief callback of a frame calls it"));
+  must_replace(*pipeline, fresh);
+}
+
 TEST(Replace, CallbacksOfTheOldOneComeFirst) {
   Barrier barrier;
   auto old = single(barrier.function());
