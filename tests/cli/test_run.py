@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import termios
@@ -184,6 +185,20 @@ def pushed_until(process, line):
     assert any(line in found for found in lines), line
 
 
+def test_the_report_tells_which_package_took_how_many_frames(running, well, chain, tmp_path):
+    well("split", chain, "-o", tmp_path / "p")
+    with running(tmp_path / "p") as process:
+        for _ in range(2):
+            process.send_signal(signal.SIGHUP)
+            pushed_until(process, "penstock: SIGHUP: replaced")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    (line,) = [line for line in out.splitlines() if line.startswith("frames by package: ")]
+    assert line.endswith(" as read at SIGHUP 2; the tables are of the last one"), (out, err)
+    counts = [int(count) for count in re.findall(r"(\d+) as read at", line)]
+    assert sum(counts) == int(re.search(r": (\d+) frames in ", out)[1])
+
+
 def test_a_hangup_replaces_the_package(running, well, chain, tmp_path, monkeypatch):
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
@@ -203,6 +218,11 @@ def test_a_hangup_replaces_the_package(running, well, chain, tmp_path, monkeypat
     report = json.loads(out)
     assert len(report["stages"]) == 2  # Of the new one.
     assert (report["errors"], report["cancelled"], report["ok"]) == (0, 0, report["frames"])
+    old, new = report["packages"]
+    assert (old["read"], new["read"]) == ("at the start", "at SIGHUP 2")
+    assert old["frames"] > 0
+    assert old["frames"] + new["frames"] == report["frames"]
+    assert {stage["frames"] for stage in report["stages"]} == {new["frames"]}
     assert list((tmp_path / "tmp").iterdir()) == []
 
 

@@ -282,6 +282,24 @@ double rate_of(const Summary& summary) {
   return summary.seconds > 0 ? static_cast<double>(summary.ok) / summary.seconds : 0;
 }
 
+/// The frames that each reading of the package took; those that were never pushed are of none.
+Json packages_json(const pipeline::Stats& stats) {
+  Json packages = Json::array();
+  for (const auto& [label, frames] : stats.plans) {
+    packages.push_back({{"read", label}, {"frames", frames}});
+  }
+  return packages;
+}
+
+std::string packages_text(const pipeline::Stats& stats) {
+  if (stats.plans.size() < 2) return {};
+  const auto text = [](const pipeline::PlanStats& of) {
+    return concat(of.frames, " as read ", of.label);
+  };
+  return concat("frames by package: ", join(stats.plans, ", ", text),
+                "; the tables are of the last one\n");
+}
+
 Json to_json(const plan::Plan& plan, const Summary& summary) {
   Json failures = Json::array();
   for (const auto& failure : summary.failures) failures.push_back(error_json(failure));
@@ -301,6 +319,7 @@ Json to_json(const plan::Plan& plan, const Summary& summary) {
             {"p99", summary.latency.p99_ns / 1e6},
             {"max", summary.latency.max_ns / 1e6}}},
           {"failures", std::move(failures)},
+          {"packages", packages_json(summary.stats)},
           {"memory_bytes", memory_json(summary.stats.memory_bytes)},
           {"stages", stages_json(summary.stats)},
           {"edges", edges_json(summary.stats)}};
@@ -312,6 +331,7 @@ std::string to_text(const plan::Plan& plan, const Summary& summary) {
                             " frames a second", summary.interrupted ? " (interrupted)" : "", "\n");
   text += concat(summary.ok, " ok, ", summary.errors, " errors, ", summary.drops, " dropped, ",
                  summary.cancelled, " cancelled\n");
+  text += packages_text(summary.stats);
   if (const auto& latency = summary.latency; latency.count > 0) {
     text += concat("latency p50 ", duration(latency.p50_ns), ", p90 ", duration(latency.p90_ns),
                    ", p99 ", duration(latency.p99_ns), ", max ", duration(latency.max_ns), "\n");
@@ -386,6 +406,7 @@ Result<int> run(const RunOptions& options) {
   pipeline::Options settings;
   settings.in_flight = options.in_flight;
   settings.trace = !options.trace.empty();
+  settings.label = "at the start";
   const auto& inputs = package.plan.inputs;
   const bool given = frames::has_files(options.inputs);
   const std::uint64_t wanted = options.frames > 0 ? options.frames : kRandomFrames;
@@ -412,11 +433,15 @@ Result<int> run(const RunOptions& options) {
   if (options.tune == 0) tuned.files.reset();
   PENSTOCK_TRY(auto tuner, tune(options.tune, tuned, pipeline, put));
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
+  int hangups = 0;
   Reloader reloader([&]() -> Status {
+    auto label = concat("at SIGHUP ", ++hangups);
     PENSTOCK_TRY(auto again, load_source(options.source, backends));
     plan::apply(stream, again.plan);
     tuner.reset();
+    auto before = std::exchange(settings.label, std::move(label));
     Status done = put(again.plan, again.folder);
+    if (!done) settings.label = std::move(before);
     if (done && options.tune != 0) tuned = std::move(again);
     PENSTOCK_TRY(tuner, tune(options.tune, tuned, pipeline, put));
     return done;

@@ -56,6 +56,16 @@ void add_first_calls(const State& state, std::vector<std::uint64_t>& to) {
   }
 }
 
+// Where the label is the last one's, it is one of its plans; one without a frame is none.
+void add_plan(PlanStats plan, std::vector<PlanStats>& to) {
+  if (!to.empty() && to.back().frames == 0) to.pop_back();
+  if (!to.empty() && to.back().label == plan.label) {
+    to.back().frames += plan.frames;
+  } else {
+    to.push_back(std::move(plan));
+  }
+}
+
 }  // namespace
 
 Generations::Generations(std::shared_ptr<State> first)
@@ -103,6 +113,13 @@ std::vector<std::uint64_t> Generations::first_calls() const {
   for (const auto& state : ending_) add_first_calls(*state, calls);
   add_first_calls(*live_.back(), calls);
   return calls;
+}
+
+std::vector<PlanStats> Generations::plans(FrameNumber pushed) const {
+  const std::scoped_lock lock(mutex_);
+  auto plans = replaced_plans_;
+  add_plan({live_.back()->options.label, std::max(pushed, first_frame_) - first_frame_}, plans);
+  return plans;
 }
 
 void Generations::note_ended(const State& old) {
@@ -155,6 +172,8 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     fresh->totals = old.totals;
     fresh->delivery.hold();
     fresh->begin_at(old.source.done());
+    add_plan({old.options.label, old.source.done() - first_frame_}, replaced_plans_);
+    first_frame_ = old.source.done();
     ending_.push_back(pushing);
     live_.push_back(fresh);
     old.successor = fresh;

@@ -12,6 +12,7 @@
 
 #include "penstock/base/cache_line.h"
 #include "penstock/pipeline/state.h"
+#include "penstock/pipeline/stats.h"
 #include "penstock/pipeline/turns.h"
 
 namespace penstock::pipeline {
@@ -38,6 +39,8 @@ struct Generations {
 
   /// [n - 1]: calls of n frames of the first stage, of all generations since the first one.
   [[nodiscard]] std::vector<std::uint64_t> first_calls() const;
+  /// Of all plans since the first one, where so many frames were pushed.
+  [[nodiscard]] std::vector<PlanStats> plans(FrameNumber pushed) const;
   /// Keeps what a generation counted. \pre  its threads have ended, and link() was called behind it
   void note_ended(const State& old);
 
@@ -81,6 +84,8 @@ struct Generations {
   // Guarded by it, too. Replaced, but perhaps still at work; one may have left `live_` before.
   std::vector<std::shared_ptr<const State>> ending_;
   std::vector<std::uint64_t> ended_calls_;  // Of those that were noted; as first_calls().
+  std::vector<PlanStats> replaced_plans_;   // Those before `live_.back()`, as plans().
+  FrameNumber first_frame_ = 0;             // Of `live_.back()`.
 };
 
 /// Assembles a generation, and starts no thread. \error as Pipeline::start()

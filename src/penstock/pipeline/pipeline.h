@@ -43,6 +43,7 @@ struct Options {
   bool trace = false;  ///< Keep the spans of each worker's last frames.
   std::size_t spans_kept = kSpansKept;  ///< Of how many, at least 1.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
+  std::string label;                             ///< What Stats::plans calls the plan.
   std::function<void(const std::string&)> warn;  ///< Called during start() only.
   std::function<bool()> stopped;  ///< Asked by start() before each stage instance: true ends it.
 };

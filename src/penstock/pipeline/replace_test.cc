@@ -463,6 +463,34 @@ TEST(Replace, StatesOfStreamsGoOver) {
   EXPECT_EQ(value_of(saved->front().second), 17);
 }
 
+TEST(Replace, FramesAreCountedByTheirPlansLabel) {
+  auto old = single(unary([](float x) { return x; }));
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  const auto replaced_as = [&](FakeNetwork& network, const std::string& label) {
+    Options options;
+    options.label = label;
+    const Status done = replace(*pipeline, network, {}, options);
+    EXPECT_TRUE(done) << done.error().message();
+  };
+  const auto counted = [&] {
+    std::vector<std::pair<std::string, std::uint64_t>> counts;
+    for (const auto& plan : pipeline->stats().plans) counts.emplace_back(plan.label, plan.frames);
+    return counts;
+  };
+  using Counts = std::vector<std::pair<std::string, std::uint64_t>>;
+  EXPECT_EQ(counted(), (Counts{{"", 0}}));
+  for (int i = 0; i < 3; ++i) pushed(*pipeline, 1);
+  EXPECT_EQ(counted(), (Counts{{"", 3}}));
+  replaced_as(fresh, "second");
+  EXPECT_EQ(counted(), (Counts{{"", 3}, {"second", 0}}));
+  replaced_as(old, "third");
+  pushed(*pipeline, 1);
+  replaced_as(fresh, "third");
+  pushed(*pipeline, 1);
+  EXPECT_EQ(counted(), (Counts{{"", 3}, {"third", 2}}));
+}
+
 // The thread of a stage would wait for the frames that it is to compute.
 TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
   auto old = sums(1);

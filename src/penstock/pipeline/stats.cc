@@ -136,6 +136,7 @@ Stats Pipeline::stats() const {
   stats.streams_evicted = state.streams->evicted();
   stats.memory_bytes = memory_ceiling(state.plan, state.options, state.memories);
   stats.first_calls = generations_->first_calls();
+  stats.plans = generations_->plans(stats.pushed);
   for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
   for (const auto& edge : state.edges) {
     const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));

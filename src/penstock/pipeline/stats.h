@@ -75,6 +75,12 @@ struct EdgeStats {
 };
 
 struct Stats {
+/// The frames that went to plans of one label (Options::label), one behind the other.
+struct PlanStats {
+  std::string label;
+  std::uint64_t frames = 0;  ///< Pushed to them.
+};
+
   std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
   std::uint64_t streams = 1;  ///< Known now.
   std::uint64_t streams_evicted = 0;
@@ -82,7 +88,8 @@ struct Stats {
   /// [n - 1]: calls of n frames of the first stage, of all plans since the start, none left out
   /// while one replaces another.
   std::vector<std::uint64_t> first_calls;
-  std::vector<StageStats> stages;
+  std::vector<PlanStats> plans;    ///< Since the start, in their order; the last one takes frames.
+  std::vector<StageStats> stages;  ///< Of the plan that takes frames, as are the edges.
   std::vector<EdgeStats> edges;
 };
 
