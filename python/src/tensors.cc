@@ -378,6 +378,14 @@ Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
     }
   }
   if (nb::hasattr(value, "__dlpack__")) return from_dlpack(value, input);
+  if (input.type.kind == Type::Kind::kOther) {
+    return make_error(
+        Code::kUnimplemented,
+        "it is a sequence, an optional or a map, which Python gives no values of; found ",
+        name_of_type(value),
+        ": run it with 'penstock run --input NAME=FILE.pb', or begin the network behind the node "
+        "that reads it, with what that makes as the input");
+  }
   return invalid_argument("expected an array (numpy, DLPack or a buffer) of ",
                           to_string(input.type), ", found ", name_of_type(value),
                           making_an_array(value, numpy_name(input.type.dtype)));

@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, save, value
 from onnx import TensorProto, helper
 
 QUANTILES = {"p50", "p90", "p99", "max"}
@@ -60,15 +60,12 @@ def save_lookup(folder, rows):
         helper.make_node("Gather", ["table", "i"], ["g"], "gather"),
         helper.make_node("Relu", ["g"], ["y"], "relu"),
     ]
-    ends = [(name, kind, shape) for name, kind, shape in [("i", TensorProto.INT64, [2]), ("y", TensorProto.FLOAT, [2, 8])]]
-    i, y = (helper.make_tensor_value_info(*end) for end in ends)
-    table = onnx.numpy_helper.from_array(np.random.default_rng(1).random((4, 8), np.float32), "table")
-    graph = helper.make_graph(nodes, "lookup", [i], [y], [table])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "lookup.onnx")
+    table = np.random.default_rng(1).random((4, 8), np.float32)
+    model = save(folder, "lookup", nodes, [value("i", [2], TensorProto.INT64)], [value("y", [2, 8])], {"table": table})
     (folder / "rows").mkdir()
     for number, row in enumerate(rows):
         np.save(folder / "rows" / f"{number}.npy", np.array(row))
-    return folder / "lookup.onnx"
+    return model
 
 
 @pytest.mark.parametrize("check", [[], ["--check"]])

@@ -189,7 +189,9 @@ def test_lanes_are_those_of_every_stage(model: Path) -> None:
     with penstock.split(model, ["increment"], lanes=3) as running:
         assert [stage["lanes"] for stage in running.plan["stages"]] == [3, 3]
     for lanes in (-1, 1025):
-        with pytest.raises(penstock.InvalidArgument, match=f"lanes '{lanes}': expected N or STAGE=N, .* from 0 to 1024"):
+        with pytest.raises(
+            penstock.InvalidArgument, match=f"lanes '{lanes}': expected N or STAGE=N, .* from 0 to 1024"
+        ):
             penstock.split(model, lanes=lanes)
     with pytest.raises(penstock.InvalidArgument, match="lanes: expected a number of calls, or .*, found str 'many'"):
         penstock.split(model, lanes="many")  # type: ignore[arg-type]

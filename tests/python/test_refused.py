@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
 
@@ -24,6 +25,21 @@ def foreign(tmp_path: Path) -> Path:
         tmp_path / "foreign.onnx",
     )
     return tmp_path / "foreign.onnx"
+
+
+def test_values_of_a_sequence_are_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    items = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    graph = helper.make_graph(
+        [helper.make_node("ConcatFromSequence", ["items"], ["y"], "join", axis=0)],
+        "joined",
+        [helper.make_value_info("items", items)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "joined.onnx")
+    said = r"input 'items': it is a sequence, .* found list.*: run it with 'penstock run --input NAME=FILE.pb'"
+    with penstock.split(tmp_path / "joined.onnx") as pipeline, pytest.raises(penstock.Unimplemented, match=said):
+        pipeline([np.zeros(2, np.float32)])
 
 
 @pytest.mark.parametrize("make", [penstock.split, penstock.plan])
