@@ -537,6 +537,8 @@ TEST_F(BatchesOfItems, ACallTakesSeveralItemsOfAFrame) {
     }
     EXPECT_EQ(calls, expected_calls);
   }
+  // All items of a frame are one call of the stage.
+  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(4));
 }
 
 TEST_F(BatchesOfItems, AnItemThatFailsIsNamed) {

@@ -42,7 +42,8 @@ struct StageStats {
   std::uint64_t frames = 0;  ///< Computed without error.
   std::uint64_t errors = 0;  ///< Failed here.
   std::uint64_t drops = 0;   ///< Dropped here by a function, or before it by an edge's policy.
-  /// [n - 1]: calls that held n frames. As many entries as one call takes frames.
+  /// [n - 1]: calls that held n frames. As many entries as one call takes frames: one where the
+  /// stage runs for each item of a frame, as all items are one call of it.
   std::vector<std::uint64_t> calls;
   std::uint64_t surplus = 0;      ///< Rows of such calls that were computed and thrown away.
   std::uint64_t copies = 0;       ///< Tensors copied by the runtime or the backend.
@@ -74,13 +75,13 @@ struct EdgeStats {
   std::string policy;
 };
 
-struct Stats {
 /// The frames that went to plans of one label (Options::label), one behind the other.
 struct PlanStats {
   std::string label;
   std::uint64_t frames = 0;  ///< Pushed to them.
 };
 
+struct Stats {
   std::uint64_t pushed = 0, popped = 0, ok = 0, errors = 0, drops = 0, cancelled = 0;
   std::uint64_t streams = 1;  ///< Known now.
   std::uint64_t streams_evicted = 0;
