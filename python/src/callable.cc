@@ -50,6 +50,14 @@ Error to_error(nb::python_error& error) {
   return make_error(code, trimmed(what), "\n", trimmed(all));
 }
 
+/// Of a function that a module declares: in one line, with the module's own.
+Error to_error(nb::python_error& error, const std::string& module) {
+  if (module.empty()) return to_error(error);
+  const auto code = error.matches(PyExc_MemoryError) ? Code::kResourceExhausted : Code::kUnknown;
+  const nb::object told = nb::module_::import_("penstock.modules").attr("told");
+  return make_error(code, text_of(told(error.value(), text_object(module))));
+}
+
 /// The value's memory, whatever its strides.
 Result<Tensor> array_of(nb::handle value, const plan::TensorInfo& port) {
   auto tensor = from_python(value, port);
@@ -130,9 +138,11 @@ Status store(nb::handle value, const backend::Port& port, Tensor& slot) {
 
 class PythonCall {
  public:
-  PythonCall(PyObject* call, PyObject* drop, const function::Function& declared)
+  /// `module`: the path of that which declares it, if one does.
+  PythonCall(PyObject* call, PyObject* drop, std::string module, const function::Function& declared)
       : call_(call),
         drop_(drop),
+        module_(std::move(module)),
         name_(declared.name),
         inputs_(declared.inputs),
         outputs_(declared.outputs) {}
@@ -145,7 +155,7 @@ class PythonCall {
       if (status || is_drop(status.error())) return status;
       return std::move(status).error().within({Where::kFunction, name_});
     } catch (nb::python_error& error) {
-      return to_error(error).within({Where::kFunction, name_});
+      return to_error(error, module_).within({Where::kFunction, name_});
     }
   }
 
@@ -170,7 +180,7 @@ class PythonCall {
       if (!result.is_valid()) throw nb::python_error();
       return store_all(result, outputs);
     } catch (nb::python_error& error) {
-      return to_error(error);
+      return to_error(error, module_);
     }
   }
 
@@ -244,6 +254,7 @@ class PythonCall {
   // Both are held by who holds this.
   PyObject* call_;
   PyObject* drop_;
+  std::string module_;
   std::string name_;
   Ports inputs_, outputs_;
 };
@@ -280,7 +291,9 @@ Result<Callable> to_callable(const nb::dict& declaration) {
   callable.holder = share(std::move(held));
   // The class lives as long as the module does, which nothing unloads.
   PyObject* const drop = nb::object(declaration["drop"]).ptr();
-  const auto call = std::make_shared<PythonCall>(callable.object, drop, function);
+  auto module = declaration.contains("module") ? text_of(declaration["module"]) : std::string();
+  const auto call =
+      std::make_shared<PythonCall>(callable.object, drop, std::move(module), function);
   function.copies_outputs = true;
   function.create = [call, holder = callable.holder](
                         const function::Settings& settings) -> Result<function::Call> {

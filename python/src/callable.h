@@ -20,7 +20,8 @@ struct Callable {
 };
 
 /// Of dicts with "name", "call", "inputs" and "outputs" (lists of a name and a type as text),
-/// "stateful", and "drop", the class of what means that a frame is dropped.
+/// "stateful", and "drop", the class of what means that a frame is dropped; "module", the path of
+/// the module that declares it, if one does (penstock/modules.py).
 ///
 /// The GIL is held around the call only. Inputs are read-only arrays over the stage's own memory,
 /// for the time of the call; what is returned is copied once, into the next edge's slot.

@@ -8,6 +8,7 @@
 #include "frame.h"
 #include "gil.h"
 #include "make.h"
+#include "modules.h"
 #include "penstock/session/session.h"
 #include "pipeline.h"
 #include "ready.h"
@@ -39,6 +40,7 @@ NB_MODULE(_core, module) {
   // A pipeline in a global variable is there at the end by right; its threads are not, see below.
   nb::set_leak_warnings(false);
   python::watch_forks();
+  python::offer_modules();
   module.attr("version") = nb::str(penstock::version().data(), penstock::version().size());
   python::bind_frame(module);
   python::bind_pipeline(module);

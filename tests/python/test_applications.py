@@ -690,6 +690,30 @@ def test_native_code_may_be_refused(tmp_path: Path) -> None:
         penstock.load(tmp_path / "app.penstock", native_code=False)
 
 
+def test_a_file_of_an_application_names_a_module(tmp_path: Path) -> None:
+    (tmp_path / "functions.py").write_text(
+        "import penstock\n"
+        "def half(x):\n"
+        "    if x[0] < 0:\n"
+        "        raise ValueError('negative')\n"
+        "    return x / 2\n"
+        "halved = penstock.Function('half', half, {'x': 'f32[1]'}, {'y': 'f32[1]'})\n"
+    )
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\nfunctions: functions.py\ninputs: {x: 'f32[1]'}\n"
+        "nodes: {half: {function: half, inputs: {x: x}}}\noutputs: {y: half.y}\n"
+    )
+    app = penstock.App.read(tmp_path / "app.yaml")
+    with app.start(output=tmp_path / "app.penstock") as pipeline:
+        assert pipeline(value(6))[0] == [3]
+        with pytest.raises(penstock.Unknown, match=r"ValueError: negative \(functions.py, line 4 in half\)$"):
+            pipeline(-value(6))
+    with penstock.load(tmp_path / "app.penstock") as pipeline:
+        assert pipeline(value(8))[0] == [4]
+    with pytest.raises(penstock.PermissionDenied, match="functions.py': native code is not allowed"):
+        app.start(native_code=False)
+
+
 def test_lanes_and_calls_left_behind_are_said_of_a_node(model: Path) -> None:
     app = penstock.App("line")
     app.input("x")

@@ -177,7 +177,8 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"sub", {}, {}, 1, {}}; }),
             "node 'left': no function 'sub'; there are: 'add', 'scatter', 'gather', 'open'; the "
             "program that "
-            "runs the pipeline registers them; a library is named by its path, './lib.so'");
+            "runs the pipeline registers them; a library is named by its path, './lib.so', a "
+            "Python module by 'functions: module.py'");
   EXPECT_EQ(message([](App& app) { app.nodes[1].runs = FunctionNode{"open", {}, {}, 1, {}}; }),
             "node 'left': function 'open': output 'y': expected a type of known rank with a bound "
             "for every open dimension, found f32[n,1]");
@@ -252,9 +253,10 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_EQ(message("nodes: {}\n"),
             ":1: expected 'penstock_app: 1', the version of the format, found none");
   EXPECT_EQ(message("penstock_app: 1\n"), ":1: nodes: missing");
-  EXPECT_EQ(message("penstock_app: 1\nnode: {}\n"),
-            ":2: node: unknown field; expected one of penstock_app, name, inputs, nodes, outputs, "
-            "states, streams, max_age_ms, on_error");
+  EXPECT_EQ(
+      message("penstock_app: 1\nnode: {}\n"),
+      ":2: node: unknown field; expected one of penstock_app, name, functions, inputs, nodes, "
+      "outputs, states, streams, max_age_ms, on_error");
   EXPECT_EQ(
       message(
           "penstock_app: 1\nstreams: {most: 0}\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"),

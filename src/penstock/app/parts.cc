@@ -140,7 +140,8 @@ Result<function::Function> declaration_of(const FunctionNode& source,
   }
   auto found = function::find_function(functions, source.library, source.name);
   if (found || !source.library.empty() || found.error().code != Code::kNotFound) return found;
-  return std::move(found).error().adding("; a library is named by its path, './lib.so'");
+  return std::move(found).error().adding(
+      "; a library is named by its path, './lib.so', a Python module by 'functions: module.py'");
 }
 
 Result<Part> function_part(const Node& node, const FunctionNode& source,

@@ -28,12 +28,13 @@ class Reader {
     App app;
     app.place = field.place();
     if (field.is_nothing()) field.fail("expected an application, found an empty file");
-    field.only({"penstock_app", "name", "inputs", "nodes", "outputs", "states", "streams",
-                "max_age_ms", "on_error"});
+    field.only({"penstock_app", "name", "functions", "inputs", "nodes", "outputs", "states",
+                "streams", "max_age_ms", "on_error"});
     const auto version = field.find("penstock_app");
     if (!version) field.fail("expected 'penstock_app: 1', the version of the format, found none");
     if (version && version->string() != "1") version->fail_expected("1, the version of the format");
     if (const auto name = field.find("name")) app.name = name->string();
+    if (const auto functions = field.find("functions")) functions_ = functions->existing_path();
     if (const auto inputs = field.find("inputs")) read_inputs(*inputs, app);
     if (const auto nodes = field.find("nodes")) {
       nodes->each_named([&](const std::string& name, const Field& node) {
@@ -226,11 +227,14 @@ class Reader {
     FunctionNode function;
     const auto source = *field.find("function");
     const auto text = source.string();
-    if (text.empty()) source.fail_expected("a library's path or a function's name");
-    const bool library = text.find('/') != text.npos || text.ends_with(".so");
+    if (text.empty())
+      source.fail_expected("a path of a library or a Python module, or a function's name");
+    const bool library =
+        text.find('/') != text.npos || text.ends_with(".so") || text.ends_with(".py");
     if (library) {
       function.library = source.existing_path();
     } else {
+      function.library = functions_;
       function.name = text;
     }
     if (const auto name = field.find("name")) {
@@ -326,6 +330,8 @@ class Reader {
         [&](const std::string& name, const Field& value) { options[name] = value.string(); });
     return options;
   }
+
+  fs::path functions_;  ///< The library or module that holds those called by name alone.
 };
 
 }  // namespace

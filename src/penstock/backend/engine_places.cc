@@ -71,16 +71,12 @@ bool owned_by_us(const fs::path& folder) {
   return (info.st_uid == geteuid() || info.st_uid == 0) && (info.st_mode & S_IWOTH) == 0;
 }
 
-/// `.venv` of `folder` and of each folder above it.
 void add_environments_above(const fs::path& folder, const EngineLibrary& engine,
                             std::set<fs::path>& seen, std::vector<EnginePlace>& places) {
-  for (fs::path at = folder; !at.empty(); at = at.parent_path()) {
-    const fs::path environment = at / ".venv";
-    if (seen.insert(environment).second && owned_by_us(environment)) {
-      places.push_back({"the Python environment '" + environment.string() + "'",
-                        below_python(environment, "site-packages", engine)});
-    }
-    if (at == at.root_path()) return;
+  for (const auto& environment : environments_above(folder)) {
+    if (!seen.insert(environment).second) continue;
+    places.push_back({"the Python environment '" + environment.string() + "'",
+                      below_python(environment, "site-packages", engine)});
   }
 }
 
@@ -136,6 +132,15 @@ void add_python(const EngineLibrary& engine, std::vector<EnginePlace>& places) {
 fs::path executable_folder() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+std::vector<fs::path> environments_above(const fs::path& folder) {
+  std::vector<fs::path> environments;
+  for (fs::path at = folder; !at.empty(); at = at.parent_path()) {
+    if (owned_by_us(at / ".venv")) environments.push_back(at / ".venv");
+    if (at == at.root_path()) break;
+  }
+  return environments;
 }
 
 std::vector<EnginePlace> engine_places(const EngineLibrary& engine) {

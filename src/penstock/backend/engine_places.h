@@ -31,6 +31,10 @@ struct EnginePlace {
 /// The folder of this process's program; empty where the system does not tell.
 std::filesystem::path executable_folder();
 
+/// The Python environments `.venv` of `folder` and of each folder above it, the nearest first,
+/// without those that another user could have put there.
+std::vector<std::filesystem::path> environments_above(const std::filesystem::path& folder);
+
 /// All places, in the order they are tried. The engine's own variable, where set, is the only one:
 /// what the user names is used or refused, never silently replaced.
 std::vector<EnginePlace> engine_places(const EngineLibrary& engine);

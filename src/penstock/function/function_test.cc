@@ -195,6 +195,8 @@ TEST(FunctionLibrary, KeepsAStateForEachReplica) {
 TEST(FunctionLibrary, WhatIsNoneIsRefusedBySentence) {
   EXPECT_EQ(load_library(library("nowhere")).error().message(),
             "function library 'libpenstock_test_nowhere.so': no such file");
+  EXPECT_EQ(load_library("nowhere.py").error().message(),
+            "function library 'nowhere.py': no such file");
   EXPECT_EQ(load_library(library("functions_of_version_9")).error().message(),
             "function library 'libpenstock_test_functions_of_version_9.so': built for version 9 of "
             "the function interface, this Penstock has version 1; rebuild the library with its "

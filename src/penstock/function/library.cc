@@ -1,4 +1,4 @@
-// Function libraries: from the C interface to Function.
+// Function libraries: from the C interface, or a Python module, to Function.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include "penstock/function/function.h"
+#include "penstock/function/interpreter.h"
 #include "penstock/function/penstock_function.h"
 
 namespace penstock::function {
@@ -27,8 +28,6 @@ std::string text_of(const Message& message, std::string_view otherwise) {
 }
 
 Result<const penstock_library*> open_library(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return not_found("no such file");
   void* library = dlopen(fs::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return make_error(Code::kFailedPrecondition,
@@ -210,6 +209,9 @@ Result<Function> function_of(const penstock_function& declared) {
 }
 
 Result<std::vector<Function>> functions_of(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return not_found("no such file");
+  if (file.extension() == ".py") return load_python_module(file);
   PENSTOCK_TRY(const auto* table, open_library(file));
   if (table->function_count < 1 || table->function_count > kMost || table->functions == nullptr) {
     return invalid_argument("a table of ", table->function_count, " functions");

@@ -1,0 +1,256 @@
+// Begins the interpreter of an environment: libpython by dlopen, Python's stable interface by name.
+#include "penstock/function/interpreter.h"
+
+#include <array>
+#include <cstdlib>
+#include <iomanip>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <dlfcn.h>
+
+#include "penstock/backend/engine_places.h"
+#include "penstock/base/version.h"
+
+namespace penstock::function {
+namespace {
+
+struct Offered {
+  std::mutex mutex;  // Guards the loader.
+  ModuleLoader loader = nullptr;
+};
+
+Offered& offered() {
+  static Offered offered;
+  return offered;
+}
+
+ModuleLoader offered_loader() {
+  const std::scoped_lock lock(offered().mutex);
+  return offered().loader;
+}
+
+std::string variable_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// What is called of libpython. Its objects and its states of threads stay what they are there.
+struct PythonApi {
+  int (*is_initialized)() = nullptr;
+  wchar_t* (*decode)(const char*, std::size_t*) = nullptr;
+  void (*set_program_name)(const wchar_t*) = nullptr;
+  void (*initialize)(int signal_handlers) = nullptr;
+  int (*run)(const char* code) = nullptr;
+  void* (*import)(const char* module) = nullptr;
+  void (*fetch_error)(void** type, void** value, void** traceback) = nullptr;
+  void (*normalize_error)(void** type, void** value, void** traceback) = nullptr;
+  void* (*to_str)(void* object) = nullptr;
+  const char* (*to_utf8)(void* str, std::ptrdiff_t* bytes) = nullptr;
+  void* (*save_thread)() = nullptr;
+  int (*take_lock)() = nullptr;
+  void (*release_lock)(int state) = nullptr;
+};
+
+Result<PythonApi> api_of(void* library) {
+  PythonApi api;
+  std::string missing;
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (function == nullptr) missing = name;
+  };
+  find("Py_IsInitialized", api.is_initialized);
+  find("Py_DecodeLocale", api.decode);
+  find("Py_SetProgramName", api.set_program_name);
+  find("Py_InitializeEx", api.initialize);
+  find("PyRun_SimpleString", api.run);
+  find("PyImport_ImportModule", api.import);
+  find("PyErr_Fetch", api.fetch_error);
+  find("PyErr_NormalizeException", api.normalize_error);
+  find("PyObject_Str", api.to_str);
+  find("PyUnicode_AsUTF8AndSize", api.to_utf8);
+  find("PyEval_SaveThread", api.save_thread);
+  find("PyGILState_Ensure", api.take_lock);
+  find("PyGILState_Release", api.release_lock);
+  if (missing.empty()) return api;
+  return make_error(Code::kUnavailable, "its library has no ", missing,
+                    "; expected Python 3.11 or later");
+}
+
+/// An interpreter, and why it is the one.
+struct Python {
+  std::string named_by;
+  std::filesystem::path program;
+};
+
+/// The folder of the library that holds this function.
+std::filesystem::path own_library_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_library_folder), &info) == 0) return {};
+  std::error_code ignored;
+  return std::filesystem::canonical(info.dli_fname, ignored).parent_path();
+}
+
+/// Of a wheel: `prefix/lib/python3.11/site-packages/penstock/_lib`.
+std::filesystem::path own_environment() {
+  const auto packages = own_library_folder().parent_path().parent_path();
+  if (packages.filename() != "site-packages") return {};
+  return packages.parent_path().parent_path().parent_path();
+}
+
+std::optional<Python> python_of_path() {
+  std::istringstream folders(variable_of("PATH"));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const auto program = std::filesystem::path(folder) / "python3";
+    std::error_code ignored;
+    if (!folder.empty() && std::filesystem::exists(program, ignored))
+      return Python{"PATH", program};
+  }
+  return std::nullopt;
+}
+
+/// What a variable names is used or refused, never silently replaced.
+Result<Python> find_python() {
+  const auto in = [](const std::filesystem::path& prefix) { return prefix / "bin/python3"; };
+  std::error_code ignored;
+  if (const auto named = variable_of("PENSTOCK_PYTHON"); !named.empty()) {
+    return Python{"PENSTOCK_PYTHON", named};
+  }
+  if (const auto prefix = variable_of("VIRTUAL_ENV"); !prefix.empty()) {
+    return Python{"VIRTUAL_ENV", in(prefix)};
+  }
+  if (const auto own = own_environment(); std::filesystem::exists(in(own), ignored)) {
+    return Python{"the environment of this Penstock", in(own)};
+  }
+  for (const auto& above : backend::environments_above(own_library_folder())) {
+    if (std::filesystem::exists(in(above), ignored)) return Python{"Penstock's folder", in(above)};
+  }
+  if (const auto prefix = variable_of("CONDA_PREFIX"); !prefix.empty()) {
+    return Python{"CONDA_PREFIX", in(prefix)};
+  }
+  if (auto python = python_of_path()) return *std::move(python);
+  return make_error(Code::kUnavailable,
+                    "no Python here that could run it; install one with the package penstock, and "
+                    "name its environment in VIRTUAL_ENV");
+}
+
+/// `python3.11` of the program's own name has libpython3.11: beside it, or the system's.
+Result<void*> open_libpython(const std::filesystem::path& program) {
+  std::error_code error;
+  const auto real = std::filesystem::canonical(program, error);
+  if (error) return make_error(Code::kUnavailable, "no such program");
+  const std::string file = "lib" + real.filename().string() + ".so.1.0";
+  const auto beside = real.parent_path() / "../lib" / file;
+  for (const auto& library : {beside, std::filesystem::path(file)}) {
+    // Global: the extension modules that Python loads find its symbols so.
+    if (void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
+  }
+  return make_error(
+      Code::kUnavailable, "it has no library ", file,
+      " beside it or in the system, by which programs run Python; install it (Debian: "
+      "lib",
+      real.filename().string(), ")");
+}
+
+/// Bytes as Python's source has them, whatever they are.
+std::string bytes_literal(const std::string& bytes) {
+  std::ostringstream text;
+  text << "b'" << std::hex << std::setfill('0');
+  for (const unsigned char byte : bytes) text << "\\x" << std::setw(2) << unsigned{byte};
+  return text.str() + "'";
+}
+
+/// What a function prints must not get among what the program prints; the package of a build tree
+/// lies beside the library.
+std::string first_lines() {
+  std::string lines = "import os, sys\nsys.stdout = sys.stderr\n";
+  const auto beside = own_library_folder() / "python";
+  std::error_code ignored;
+  if (std::filesystem::exists(beside / "penstock/__init__.py", ignored)) {
+    lines += "sys.path.insert(0, os.fsdecode(" + bytes_literal(beside.string()) + "))\n";
+  }
+  return lines;
+}
+
+std::string exception_of(const PythonApi& api) {
+  std::array<void*, 3> error{};
+  api.fetch_error(&error[0], &error[1], &error[2]);
+  api.normalize_error(&error[0], &error[1], &error[2]);
+  void* text = error[1] == nullptr ? nullptr : api.to_str(error[1]);
+  std::ptrdiff_t bytes = 0;
+  const char* utf8 = text == nullptr ? nullptr : api.to_utf8(text, &bytes);
+  return utf8 == nullptr ? "an exception without a text" : utf8;
+}
+
+/// Begins the interpreter as `program` would on its own, but without its handlers of signals.
+void begin_interpreter(const PythonApi& api, const std::filesystem::path& program) {
+  // Kept by Python.
+  api.set_program_name(api.decode(program.c_str(), nullptr));
+  api.initialize(0);
+  api.run(first_lines().c_str());
+  api.save_thread();
+}
+
+/// \pre an interpreter stands.
+Status import_package(const PythonApi& api) {
+  const int state = api.take_lock();
+  Status imported;
+  if (api.import("penstock") == nullptr) {
+    imported = make_error(Code::kUnavailable, exception_of(api),
+                          "; install Penstock's wheel there (docs/install.md)");
+  }
+  api.release_lock(state);
+  return imported;
+}
+
+/// In the process of a Python, or in one that the user's environment gives.
+Status start_python() {
+  if (dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) {
+    PENSTOCK_TRY(const auto api, api_of(RTLD_DEFAULT));
+    if (api.is_initialized() != 0) return import_package(api);
+  }
+  PENSTOCK_TRY(const auto python, find_python());
+  const auto started = [&]() -> Status {
+    PENSTOCK_TRY(void* const library, open_libpython(python.program));
+    PENSTOCK_TRY(const auto api, api_of(library));
+    begin_interpreter(api, python.program);
+    return import_package(api);
+  }();
+  if (started) return started;
+  return Error(started.error())
+      .within(concat("Python '", python.program.string(), "' (from ", python.named_by, ")"))
+      .adding("; PENSTOCK_PYTHON=PROGRAM takes another Python");
+}
+
+Result<ModuleLoader> find_loader() {
+  static std::mutex starting;
+  const std::scoped_lock lock(starting);
+  if (const auto loader = offered_loader()) return loader;
+  PENSTOCK_CHECK_OK(start_python());
+  if (const auto loader = offered_loader()) return loader;
+  return make_error(Code::kUnavailable,
+                    "the package penstock that Python imported is not of this Penstock; install "
+                    "the wheel of this version, ",
+                    version());
+}
+
+}  // namespace
+
+void offer_module_loader(ModuleLoader loader) {
+  const std::scoped_lock lock(offered().mutex);
+  offered().loader = loader;
+}
+
+Result<std::vector<Function>> load_python_module(const std::filesystem::path& file) {
+  auto loader = offered_loader();
+  if (loader == nullptr) {
+    PENSTOCK_TRY(loader, find_loader());
+  }
+  return loader(file);
+}
+
+}  // namespace penstock::function
