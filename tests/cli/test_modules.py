@@ -200,6 +200,17 @@ def test_functions_of_a_module_are_served(program, well, app, tmp_path):
         assert infer(8, 4)["y"] == [2]
 
 
+def test_the_documented_module_runs(well, tmp_path):
+    page = (ROOT / "docs/functions.md").read_text(encoding="utf-8")
+    files = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL))
+    assert sorted(files) == ["app.yaml", "functions.py"]
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    np.save(tmp_path / "scores.npy", np.full((1, 10), 3, np.float32))
+    [frame] = lines_of(well("run", "app.yaml", "--input", "scores=scores.npy", "--output", "-"))
+    assert frame["outputs"]["half"] == [[1.5] * 10]
+
+
 def test_the_example_runs_is_built_and_right(well, tmp_path):
     folder = ROOT / "examples/module"
     for file in folder.iterdir():

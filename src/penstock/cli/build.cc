@@ -218,19 +218,19 @@ Result<int> run(const BuildOptions& options) {
 }
 
 constexpr const char* kBuildFooter =
-    R"(Imports the model, measures its parts on every backend there is, covers the network with the
-fastest of them, plans stages and replicas for the devices, runs the plans beside one another, corrects
-the costs by what was measured and plans again; the package holds the plan that was measured the
-fastest, and why (penstock explain). The simple ways that you would have tried are always among what is
-measured: ONNX Runtime with its default threads and with a session on each core, OpenVINO with its
-latency and its throughput hint and with a model on each core, on the file as it is.
+    R"(Imports the model and measures its parts on every backend there is. Covers the network with the fastest
+parts, plans stages and replicas for the devices, and runs the plans beside one another. What was measured
+corrects the costs, and it plans again. The package holds the plan that was measured to be the fastest, and
+why (penstock explain). The simple ways that you would have tried are always measured too: ONNX Runtime with
+its default threads and with a session on each core, OpenVINO with its latency and its throughput hint and
+with a model on each core, on the file as it is.
 
-Nothing is chosen whose outputs are not those of ONNX Runtime without optimisation, within the tolerance
-that 'penstock verify' will take, too. What is measured is kept in a database (penstock costs), so that the next build of
-the same model measures no part again.
+A plan is only chosen if its outputs are those of ONNX Runtime without optimisation, within the tolerance
+that 'penstock verify' uses too. What is measured is kept in a database (penstock costs), so that the next
+build of the same model measures no part again.
 
-Of an application, each network that says nothing of how it is split is built on what the nodes before it
-make, functions are timed, and all stages are placed on the devices together; plans of the whole run beside
+In an application, each network that says nothing of how it is split is built on what the nodes before it
+make. Functions are timed, and all stages are placed on the devices together. Plans of the whole are run beside
 the application as it is written. With --hosts such networks are built over the hosts, and functions run here.
 
 Examples:
@@ -277,8 +277,8 @@ void declare_build(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command
       ->add_option("--most-parts", options->most_parts,
-                   "Parts to measure, whole networks and the simple ways besides (default: what "
-                   "the budget allows)")
+                   "Parts to measure at most; whole networks and simple ways do not count (default: "
+                   "what the budget allows)")
       ->check(whole_number(0, 1'000'000'000));
   command->add_option("--backends", options->backends, "Those that may be chosen (default: all)")
       ->type_name(kBackendType)
@@ -290,7 +290,8 @@ void declare_build(CLI::App& app, Action& chosen) {
           "tried too")
       ->check(positive_number());
   command->add_option("--rules", options->rules,
-                      "What backends may be tried on, by name, instead of what they say (.json)");
+                      "A file (.json): the rules by which backends take operators, by the "
+                      "backend's name, in place of their own");
   command->add_option("--costs", options->costs,
                       "The database of what was measured (default: PENSTOCK_COSTS, else the "
                       "user's cache folder)");

@@ -37,14 +37,14 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
       ->check(milliseconds());
   command
       ->add_option("--max-left-behind", arguments.max_left_behind,
-                   "So many calls that hang each stage instance leaves behind, and goes on; with "
+                   "How many hanging calls each stage instance leaves behind, and goes on; with "
                    "one more its frames are unavailable (default: 0: a call that hangs ends the "
                    "pipeline)")
       ->check(whole_number(0, plan::kMostLanes));
   command
       ->add_option("--streams", arguments.streams,
-                   "Sequences with states of their own at a time (default: 1); with ':evict' one "
-                   "more takes the place of that used last longest ago, else it is refused")
+                   "Sequences with states of their own at a time (default: 1). One more is "
+                   "refused; with ':evict' it takes the place of the one unused for longest")
       ->type_name("N[:evict]");
 }
 

@@ -22,8 +22,8 @@ void tell_swap(const follow::Swap& swap) {
 void add_tune_option(CLI::App* command, double& share) {
   command
       ->add_option("--tune", share,
-                   "While it runs, let other plans of the same stages take its place where CPUs "
-                   "are taken or given back; what part of the machine's time that may cost (0.02)")
+                   "While it runs, change to other plans of the same stages when CPUs are taken "
+                   "away or given back. SHARE of the machine's time may be spent on that (0.02)")
       ->check(number_from(follow::kLeastShare, follow::kMostShare))
       ->type_name("SHARE");
 }

@@ -108,14 +108,16 @@ constexpr const char* kVerifyFooter =
     R"(Checks the hash of every file, loads the package, and compares what the pipeline makes of each frame
 with the whole model: --model, or the file that the package was made from where it is still there and
 unchanged; else with its own stages one after the other. A package with functions or several
-networks is compared with its own stages without replicas, one frame at a time, networks in ONNX Runtime. The
-reference runs without graph optimisation (with it: --optimised). A value a matches e where
-|a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor + a floor: 8 times what the reference differs from itself
-by where its inputs change in the last bits and its engine's settings change, at most half of what bf16
-gives. Integers, booleans and texts match where equal, 8-bit integers within one step, but for as large a
-share as the reference's own differ in so, 1 % at most. Where all frames give about the same, a wrong
-result could pass: the verdict is inconclusive, and other frames are needed (--input). Warns where the
-engine's version or the CPU are not those that the package was made with.
+networks is compared with its own stages without replicas, one frame at a time, networks in ONNX Runtime.
+The reference runs without graph optimisation (with it: --optimised).
+
+A value a matches the reference's value e if |a-e| <= 1e-3 |e| + 1e-5 max|e| over its tensor + a floor. The
+floor is 8 times as much as the reference differs from itself when its inputs change in the last bits or its
+engine's settings change, and at most half of what bf16 would give. Integers, booleans and texts must be
+equal, 8-bit integers within one step; as large a share of them may differ as does in the reference itself,
+1 % at most. If all frames give about the same outputs, a wrong result could pass: then the verdict is
+inconclusive, and other frames are needed (--input). A warning says so if the engine's version or the CPU
+are others than when the package was made.
 
 Examples:
   penstock verify model.penstock --model model.onnx
