@@ -2,7 +2,7 @@
 
 A case is refused by the backend with a sentence, or its outputs must be what the case expects: of one frame, and of 50
 frames over two instances at once. What crashes, hangs or gives other values is listed, and the exit code is 1. Needs
-`penstock` in the path, with PENSTOCK_PLUGIN_PATH, and the Python package onnx. PATTERN: a regular expression of names.
+`penstock` in the path, with PENSTOCK_PLUGIN_PATH, and Python's onnx<1.23. PATTERN: a regular expression of names.
 """
 
 import re
@@ -83,6 +83,8 @@ def main(backend, pattern=""):
     listed = subprocess.run(["penstock", "backends"], capture_output=True, text=True, check=True).stdout
     if not re.search(rf"^{re.escape(backend)} ", listed, re.MULTILINE):
         sys.exit(f"cases: no backend '{backend}':\n{listed}")
+    if not CASES.is_dir():
+        sys.exit(f"cases: onnx {onnx.__version__} lacks its cases ('{CASES}'): pip install 'onnx<1.23'")
     outcomes, reasons, wrong = Counter(), Counter(), []
     cases = sorted(case for case in CASES.iterdir() if re.search(pattern, case.name))
     for case in cases:

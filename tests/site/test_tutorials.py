@@ -51,7 +51,8 @@ def compiler() -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_page_does_what_it_says(page, environment, tmp_path, request):
     if any(block.kind == "cmake" for block in blocks_of(page)):
-        environment["CMAKE_PREFIX_PATH"] = str(request.getfixturevalue("installed"))
+        [config] = request.getfixturevalue("installed").rglob("PenstockConfig.cmake")
+        environment["Penstock_DIR"] = str(config.parent)  # As the page says.
         environment["CXX"] = compiler()
     assert run_page(page, tmp_path, environment) > 0
 

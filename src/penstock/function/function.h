@@ -55,10 +55,10 @@ using MakeReady = Result<Function> (*)(std::string_view name, const Settings& se
 Function stateless(std::string name, std::vector<backend::Port> inputs,
                    std::vector<backend::Port> outputs, Call call);
 
-/// The functions of a C library (penstock_function.h), which is never unloaded.
+/// The functions of a C library (penstock_function.h), never unloaded, or of a Python module, .py.
 /// \error kNotFound            no such file.
 /// \error kFailedPrecondition  not a function library, or one of another version: names both.
-/// \error kInvalidArgument     what it declares makes no sense.
+/// \error kInvalidArgument     what it declares makes no sense. And as load_python_module().
 Result<std::vector<Function>> load_library(const std::filesystem::path& file);
 
 /// The function of that name, of the library or, where `library` is empty, among `given`. A
