@@ -276,9 +276,10 @@ void declare_build(CLI::App& app, Action& chosen) {
   command->add_option("--budget", options->budget, "Time to spend: 60s, 5m, 1h")
       ->capture_default_str();
   command
-      ->add_option("--most-parts", options->most_parts,
-                   "Parts to measure at most; whole networks and simple ways do not count (default: "
-                   "what the budget allows)")
+      ->add_option(
+          "--most-parts", options->most_parts,
+          "Parts to measure at most; whole networks and simple ways do not count (default: "
+          "what the budget allows)")
       ->check(whole_number(0, 1'000'000'000));
   command->add_option("--backends", options->backends, "Those that may be chosen (default: all)")
       ->type_name(kBackendType)

@@ -103,8 +103,9 @@ void add_backend_options(CLI::App* command, BackendArguments& arguments) {
 }
 
 void add_native_code_option(CLI::App* command, bool& refused) {
-  auto* flag = command->add_flag("--no-native-code", refused,
-                                 "Refuse libraries of functions or custom operators, and Python modules");
+  auto* flag =
+      command->add_flag("--no-native-code", refused,
+                        "Refuse libraries of functions or custom operators, and Python modules");
   if (auto* libraries = command->get_option_no_throw("--custom-ops")) flag->excludes(libraries);
 }
 
