@@ -74,8 +74,9 @@ double Sharing::wire() const {
 std::optional<std::pair<int, int>> peers_to_try(const Hosts& hosts, const MeasuredLinks& links,
                                                 int host, Direction direction) {
   const Network network(hosts, {});
+  const int count = static_cast<int>(hosts.hosts.size());
   std::vector<std::pair<double, int>> peers;
-  for (int peer = kCaller; peer < static_cast<int>(hosts.hosts.size()); ++peer) {
+  for (int peer = kCaller; peer < count; ++peer) {
     const auto way = links.ways.find(ends_of(host, peer, direction));
     if (way != links.ways.end()) peers.emplace_back(way->second.bandwidth, peer);
   }
@@ -94,8 +95,9 @@ std::optional<std::pair<int, int>> peers_to_try(const Hosts& hosts, const Measur
 std::vector<Sharing> measure_sharing(const Hosts& hosts, const MeasuredLinks& links,
                                      const std::function<Worker*(int)>& worker,
                                      std::vector<Error>& failed) {
+  const int count = static_cast<int>(hosts.hosts.size());
   std::vector<Sharing> seen;
-  for (int host = kCaller; host < static_cast<int>(hosts.hosts.size()); ++host) {
+  for (int host = kCaller; host < count; ++host) {
     if (host != kCaller && worker(host) == nullptr) continue;
     for (const auto direction : {Direction::kOut, Direction::kIn}) {
       const auto peers = peers_to_try(hosts, links, host, direction);
