@@ -14,7 +14,7 @@ set(PENSTOCK_PUBLIC_HEADERS
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   host/options.h
   measure/judge.h measure/jumps.h measure/reference.h measure/verify.h
-  partition/batches.h partition/split.h
+  partition/batches.h partition/lanes.h partition/split.h
   pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/paused_clock.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
   ready/caller.h ready/ready.h ready/sheet.h
