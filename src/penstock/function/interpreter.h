@@ -1,5 +1,4 @@
 // Functions of a Python module: which interpreter runs them, and how the package offers itself.
-// them.
 #pragma once
 
 #include <filesystem>
