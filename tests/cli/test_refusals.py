@@ -175,7 +175,9 @@ REFUSALS = {
         "'fixed.onnx'", "to build", "outputs are constants or inputs", "'penstock split' writes it"
     ),
     "run listed.onnx": LIST,
-    "build listed.onnx --budget 1s -o b": LIST,
+    "build listed.onnx --budget 1s -o b": Refusal(
+        "input 'xs'", "expected a tensor", "a sequence, an optional or a map", "penstock split"
+    ),
     "run resized.onnx --frames 1": Refusal(
         "node 'resize' (Resize)", "should be greater than 0", "were random", "--constant", "integers in 'sizes'"
     ),

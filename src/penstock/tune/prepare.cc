@@ -171,6 +171,20 @@ measure::Ring ring_of(const Options& options, measure::Ring frames) {
   return frames::repeated(judged_first(std::move(frames), !options.states.empty()), kRing);
 }
 
+/// Parts are timed in another process, which gets their inputs in files of tensors.
+Status check_inputs_are_tensors(const Context& context) {
+  for (const auto& input : context.whole.plan.inputs) {
+    if (input.type.kind != Type::Kind::kOther) continue;
+    return invalid_argument(
+               "expected a tensor, found a sequence, an optional or a map: a build times the "
+               "network "
+               "on tensors alone; split it by hand ('penstock split'), or begin it behind the node "
+               "that reads the input")
+        .within({Where::kInput, input.name});
+  }
+  return {};
+}
+
 /// Random ones, or the user's.
 Status make_frames(Context& context) {
   if (context.options.frames.empty()) {
@@ -329,6 +343,7 @@ Status prepare(Context& context) {
   }
   PENSTOCK_TRY(context.copies, Copies::of(context.ways, context.backends));
   PENSTOCK_CHECK_OK(pack_whole(context));
+  PENSTOCK_CHECK_OK(check_inputs_are_tensors(context));
   look_for_room(context);
   PENSTOCK_CHECK_OK(make_frames(context));
   PENSTOCK_CHECK_OK(start_profiler(context));
