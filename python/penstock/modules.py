@@ -22,8 +22,8 @@ _lock = threading.RLock()
 
 def load(path: str) -> list[dict[str, Any]] | str:
     """The declarations of the module's functions, or why there are none."""
-    text = Path(path).read_bytes()
     try:
+        text = Path(path).read_bytes()
         with _lock:
             if text not in _modules:
                 _modules[text] = path, _functions_of(_run(path, text))
@@ -51,7 +51,8 @@ def _run(path: str, text: bytes) -> ModuleType:
     module = ModuleType(f"penstock_functions_{len(_modules)}_{Path(path).stem}")
     module.__file__ = path
     sys.modules[module.__name__] = module  # Where dataclasses and pickle look for their own.
-    exec(compile(text, path, "exec"), module.__dict__)
+    # Without the `from __future__` of this file.
+    exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
     return module
 
 

@@ -2,7 +2,9 @@
 #include "penstock/function/interpreter.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <iomanip>
 #include <mutex>
 #include <optional>
@@ -12,6 +14,9 @@
 #include <utility>
 
 #include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "penstock/backend/engine_places.h"
 #include "penstock/base/version.h"
@@ -102,15 +107,15 @@ std::filesystem::path own_environment() {
   return packages.parent_path().parent_path().parent_path();
 }
 
-std::optional<Python> python_of_path() {
+/// As a shell finds it; empty where it is not there.
+std::filesystem::path found_in_path(const std::string& name) {
   std::istringstream folders(variable_of("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const auto program = std::filesystem::path(folder) / "python3";
+    auto program = std::filesystem::path(folder) / name;
     std::error_code ignored;
-    if (!folder.empty() && std::filesystem::exists(program, ignored))
-      return Python{"PATH", program};
+    if (!folder.empty() && std::filesystem::exists(program, ignored)) return program;
   }
-  return std::nullopt;
+  return {};
 }
 
 /// What a variable names is used or refused, never silently replaced.
@@ -118,12 +123,14 @@ Result<Python> find_python() {
   const auto in = [](const std::filesystem::path& prefix) { return prefix / "bin/python3"; };
   std::error_code ignored;
   if (const auto named = variable_of("PENSTOCK_PYTHON"); !named.empty()) {
-    return Python{"PENSTOCK_PYTHON", named};
+    const bool is_path = named.find('/') != named.npos;
+    return Python{"PENSTOCK_PYTHON", is_path ? std::filesystem::path(named) : found_in_path(named)};
   }
   if (const auto prefix = variable_of("VIRTUAL_ENV"); !prefix.empty()) {
     return Python{"VIRTUAL_ENV", in(prefix)};
   }
-  if (const auto own = own_environment(); std::filesystem::exists(in(own), ignored)) {
+  const auto own = own_environment();
+  if (!own.empty() && std::filesystem::exists(in(own), ignored)) {
     return Python{"the environment of this Penstock", in(own)};
   }
   for (const auto& above : backend::environments_above(own_library_folder())) {
@@ -132,7 +139,9 @@ Result<Python> find_python() {
   if (const auto prefix = variable_of("CONDA_PREFIX"); !prefix.empty()) {
     return Python{"CONDA_PREFIX", in(prefix)};
   }
-  if (auto python = python_of_path()) return *std::move(python);
+  if (auto program = found_in_path("python3"); !program.empty()) {
+    return Python{"PATH", std::move(program)};
+  }
   return make_error(Code::kUnavailable,
                     "no Python here that could run it; install one with the package penstock, and "
                     "name its environment in VIRTUAL_ENV");
@@ -143,11 +152,18 @@ Result<void*> open_libpython(const std::filesystem::path& program) {
   std::error_code error;
   const auto real = std::filesystem::canonical(program, error);
   if (error) return make_error(Code::kUnavailable, "no such program");
+  if (real.filename().string().find('.') == std::string::npos) {
+    return make_error(Code::kUnavailable, "'", real.string(),
+                      "' starts another Python, which cannot be told; name that one, whose file is "
+                      "called such as python3.11");
+  }
   const std::string file = "lib" + real.filename().string() + ".so.1.0";
   const auto beside = real.parent_path() / "../lib" / file;
   for (const auto& library : {beside, std::filesystem::path(file)}) {
     // Global: the extension modules that Python loads find its symbols so.
     if (void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
+    const std::string reason = dlerror();
+    if (std::filesystem::exists(library, error)) return make_error(Code::kUnavailable, reason);
   }
   return make_error(
       Code::kUnavailable, "it has no library ", file,
@@ -186,6 +202,21 @@ std::string exception_of(const PythonApi& api) {
   return utf8 == nullptr ? "an exception without a text" : utf8;
 }
 
+/// Whether `program` finds its own library of modules: Py_InitializeEx() ends the process where it
+/// does not.
+Status check_begins(const std::filesystem::path& program) {
+  std::string name = program.string(), option = "-c", code = "import encodings";
+  std::array<char*, 4> arguments{name.data(), option.data(), code.data(), nullptr};
+  pid_t child = 0;
+  int status = posix_spawn(&child, name.c_str(), nullptr, nullptr, arguments.data(), environ);
+  if (status != 0) return make_error(Code::kUnavailable, std::strerror(status));
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status == 0) return {};
+  return make_error(Code::kUnavailable, "it cannot begin: look what '", name, " -c \"", code,
+                    "\"' says");
+}
+
 /// Begins the interpreter as `program` would on its own, but without its handlers of signals.
 void begin_interpreter(const PythonApi& api, const std::filesystem::path& program) {
   // Kept by Python.
@@ -207,23 +238,41 @@ Status import_package(const PythonApi& api) {
   return imported;
 }
 
-/// In the process of a Python, or in one that the user's environment gives.
-Status start_python() {
-  if (dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) {
-    PENSTOCK_TRY(const auto api, api_of(RTLD_DEFAULT));
-    if (api.is_initialized() != 0) return import_package(api);
-  }
-  PENSTOCK_TRY(const auto python, find_python());
-  const auto started = [&]() -> Status {
-    PENSTOCK_TRY(void* const library, open_libpython(python.program));
-    PENSTOCK_TRY(const auto api, api_of(library));
+/// Of a library that holds Python: its interpreter stands.
+bool stands(void* library) {
+  const auto api = api_of(library);
+  return api && api->is_initialized() != 0;
+}
+
+Status begin_and_import(const Python& python) {
+  PENSTOCK_TRY(void* const library, open_libpython(python.program));
+  PENSTOCK_TRY(const auto api, api_of(library));
+  if (!stands(library)) {
+    PENSTOCK_CHECK_OK(check_begins(python.program));
     begin_interpreter(api, python.program);
+  }
+  return import_package(api);
+}
+
+/// In the process of a Python, or in one that the user's environment gives. One thread at a time.
+Status start_python() {
+  static std::optional<Python> begun;  // Here, by this function; tried again where it failed.
+  if (!begun && stands(RTLD_DEFAULT)) {
+    PENSTOCK_TRY(const auto api, api_of(RTLD_DEFAULT));
     return import_package(api);
-  }();
+  }
+  if (!begun) {
+    PENSTOCK_TRY(begun, find_python());
+  }
+  Status started = begin_and_import(*begun);
   if (started) return started;
-  return Error(started.error())
-      .within(concat("Python '", python.program.string(), "' (from ", python.named_by, ")"))
-      .adding("; PENSTOCK_PYTHON=PROGRAM takes another Python");
+  Error why =
+      std::move(started)
+          .error()
+          .within(concat("Python '", begun->program.string(), "' (from ", begun->named_by, ")"))
+          .adding("; PENSTOCK_PYTHON=PROGRAM takes another Python");
+  if (!stands(RTLD_DEFAULT)) begun.reset();
+  return why;
 }
 
 Result<ModuleLoader> find_loader() {

@@ -23,8 +23,9 @@ void offer_module_loader(ModuleLoader loader);
 /// there, and begins its interpreter, which lasts as long as the process.
 /// \error kUnavailable         no Python, no libpython, or none that has this Penstock's package;
 ///                             says which was taken and why, and what to do.
-/// \error kFailedPrecondition  the module raises: the exception, with its file and line.
-/// \error kInvalidArgument     it declares no function, or a wrong one.
+/// \error kFailedPrecondition  the module raises: the exception, with its file and line; or it
+///                             declares no function.
+/// \error kInvalidArgument     a function's types are wrong.
 Result<std::vector<Function>> load_python_module(const std::filesystem::path& file);
 
 }  // namespace penstock::function
