@@ -166,6 +166,21 @@ def test_the_stages_of_an_applications_network_have_lanes(well, chain, tmp_path)
     assert [stage["lanes"] for stage in stages] == [0, 4]
 
 
+def test_lanes_of_all_stages_leave_out_those_that_write_a_state(well, penstock, tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], "first"),
+        helper.make_node("Add", ["r", "before"], ["after"], "sum"),
+    ]
+    summed = save(tmp_path, "summed", nodes, [value("x", [4]), value("before", [4])], [value("after", [4])])
+    node = {"network": summed.name, "cuts": ["first"], "inputs": {"x": "x"}}
+    app = {"inputs": {"x": None}, "nodes": {"net": node | {"lanes": 4}}, "outputs": {"y": "net.after"}}
+    app["states"] = [{"from": "net.after", "to": "net.before"}]
+    stages = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
+    assert [stage["lanes"] for stage in stages] == [4, 0]
+    app["nodes"]["net"]["lanes"] = {"stage1": 4}
+    assert "expected 1 lane, found 4: it writes" in penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
+
+
 def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tmp_path):
     app["nodes"]["scale"] |= {"max_run_ms": 1000, "max_left_behind": 3}
     app["nodes"]["last"]["max_left_behind"] = 1

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "penstock/app/wiring.h"
 #include "penstock/base/files.h"
 #include "penstock/device/topology.h"
+#include "penstock/plan/calls.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
@@ -37,6 +40,7 @@ class Builder {
       PENSTOCK_CHECK_OK(network == nullptr ? add_function(p) : add_network(p, *network));
     }
     PENSTOCK_CHECK_OK(add_states());
+    spare_lanes();
     plan::connect(plan_);
     return std::move(plan_);
   }
@@ -149,6 +153,8 @@ class Builder {
       const bool only = part.plan.stages.size() == 1;
       plan_.stages.push_back(finish(p, renamed(p, part.plan.stages[i], names),
                                     only ? node.name : concat(node.name, "/", i)));
+      const auto& lanes = std::get<Network>(node.runs).split.lanes;
+      if (!lanes.contains(part.plan.stages[i].name)) not_named_.insert(plan_.stages.back().name);
     }
     return {};
   }
@@ -232,6 +238,15 @@ class Builder {
     return {};
   }
 
+  /// Lanes that a node asks of all its stages are not for those that may have one only, which is
+  /// known once the application's states are.
+  void spare_lanes() {
+    for (auto& stage : plan_.stages) {
+      const bool asked = stage.lanes > 1 && not_named_.contains(stage.name);
+      if (asked && !plan::why_one_lane(plan_, stage).empty()) stage.lanes = 0;
+    }
+  }
+
   const App& app_;
   const std::vector<Part>& parts_;
   const Wiring& wiring_;
@@ -239,6 +254,7 @@ class Builder {
   plan::Plan plan_;
   std::size_t dealt_ = 0;
   std::map<fs::path, std::string> libraries_;
+  std::set<std::string> not_named_;  // Stages of networks whose lanes are not given one by one.
 };
 
 }  // namespace
