@@ -138,6 +138,18 @@ def test_a_bad_archive_of_a_folder_is_an_error_of_its_frame(penstock, archives, 
     assert f"{archives / '0.npz'}'" in penstock("run", model, "--inputs", archives).error
 
 
+def test_an_array_that_the_first_archive_lacks_is_not_dropped(penstock, tmp_path):
+    model, one = sum_of_two(tmp_path), np.ones((1, 3), np.float32)
+    folder = tmp_path / "growing"
+    folder.mkdir()
+    np.savez(folder / "0.npz", a=one)
+    np.savez(folder / "1.npz", a=one, b=one)
+    outcome = penstock("run", model, "--inputs", folder, "--json")
+    assert (outcome.json["ok"], outcome.json["errors"]) == (1, 1)
+    (failure,) = outcome.json["failures"]
+    assert "expected 1 arrays, as many as the folder's first archive has, found 2" in failure["message"]
+
+
 def test_bench_and_verify_take_folders(well, double, rows, cpu):
     well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.penstock")
     assert well("verify", "double.penstock", "--input", f"x={rows}", "--json").json["frames"] == 3

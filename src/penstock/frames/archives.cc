@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "penstock/frames/random.h"
 #include "penstock/tensor/npz.h"
 
 namespace penstock::frames {
@@ -20,20 +19,12 @@ using Row = std::map<std::size_t, Tensor>;
 
 /// The arrays of one frame, by their inputs' positions.
 Result<Row> read_archive(const Infos& inputs, const fs::path& file) {
-  std::map<std::string, DType> expected;
-  for (const auto& info : inputs) expected[info.name] = info.type.dtype;
-  PENSTOCK_TRY(auto tensors, read_npz(file, expected));
+  PENSTOCK_TRY(auto tensors, read_arrays(inputs, file));
   const std::string place = concat("file '", file.string(), "'");
-  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
   Row row;
   for (auto& [name, tensor] : tensors) {
-    const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
-    if (found == inputs.end()) {
-      return not_found(place, ": array '", name, "' is no input; the inputs are ", listed(inputs),
-                       ": name the arrays so");
-    }
-    PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
-    row.emplace(static_cast<std::size_t>(found - inputs.begin()), std::move(tensor));
+    PENSTOCK_TRY(const auto input, input_of_array(inputs, name, name, tensor, place));
+    row.emplace(input, std::move(tensor));
   }
   return row;
 }
@@ -48,6 +39,33 @@ class Archives {
   [[nodiscard]] std::size_t count() const { return names_.size(); }
   [[nodiscard]] const std::string& name(std::size_t number) const { return names_[number]; }
 
+  /// The other archives have to have as many. \pre  nobody asks for values yet
+  Result<Row> first() {
+    PENSTOCK_TRY(auto values, row(0));
+    arrays_ = values.size();
+    return values;
+  }
+
+  Result<Tensor> value(std::size_t number, std::size_t input) {
+    PENSTOCK_TRY(auto values, row(number));
+    const auto found = values.find(input);
+    const auto place = [&] { return (folder_ / names_[number]).string(); };
+    if (found == values.end()) {
+      return invalid_argument("expected an array '", inputs_[input].name,
+                              "', as the first archive of the folder has one, found none")
+          .within({Where::kFile, place()});
+    }
+    if (values.size() > arrays_) {
+      return invalid_argument("expected ", arrays_,
+                              " arrays, as many as the folder's first archive "
+                              "has, found ",
+                              values.size())
+          .within({Where::kFile, place()});
+    }
+    return std::move(found->second);
+  }
+
+ private:
   Result<Row> row(std::size_t number) {
     const std::scoped_lock lock(mutex_);
     if (last_ != number) {
@@ -57,20 +75,11 @@ class Archives {
     return row_;
   }
 
-  Result<Tensor> value(std::size_t number, std::size_t input) {
-    PENSTOCK_TRY(auto values, row(number));
-    const auto found = values.find(input);
-    if (found != values.end()) return std::move(found->second);
-    return invalid_argument("expected an array '", inputs_[input].name,
-                            "', as the first archive of the folder has one, found none")
-        .within({Where::kFile, (folder_ / names_[number]).string()});
-  }
-
- private:
   const Infos inputs_;
   const fs::path folder_;
   const std::vector<std::string> names_;
-  std::mutex mutex_;  // Guards what follows.
+  std::size_t arrays_ = 0;  // Of the first archive.
+  std::mutex mutex_;        // Guards what follows.
   std::optional<std::size_t> last_;
   Row row_;
 };
@@ -91,6 +100,26 @@ struct Column final : Origin {
 
 }  // namespace
 
+Result<NamedTensors> read_arrays(const Infos& inputs, const fs::path& file) {
+  std::map<std::string, DType> expected;
+  for (const auto& info : inputs) expected[info.name] = info.type.dtype;
+  PENSTOCK_TRY(auto tensors, read_npz(file, expected));
+  if (tensors.empty()) return invalid_argument("file '", file.string(), "': holds no arrays");
+  return tensors;
+}
+
+Result<std::size_t> input_of_array(const Infos& inputs, const std::string& entry,
+                                   const std::string& name, const Tensor& tensor,
+                                   const std::string& place) {
+  const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
+  if (found == inputs.end()) {
+    return not_found(place, ": array '", entry, "' is no input; the inputs are ", names_of(inputs),
+                     ": name the arrays so");
+  }
+  PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
+  return static_cast<std::size_t>(found - inputs.begin());
+}
+
 std::vector<std::string> archives_among(const std::vector<fs::path>& entries) {
   std::vector<std::string> names;
   for (const auto& entry : entries) {
@@ -104,7 +133,7 @@ std::vector<std::string> archives_among(const std::vector<fs::path>& entries) {
 Result<Columns> columns_of_archives(const Infos& inputs, const fs::path& folder,
                                     std::vector<std::string> names) {
   const auto archives = std::make_shared<Archives>(inputs, folder, std::move(names));
-  PENSTOCK_TRY(const auto first, archives->row(0));
+  PENSTOCK_TRY(const auto first, archives->first());
   Columns columns;
   for (const auto& [input, value] : first) {
     const auto origin = std::make_shared<Column>(archives, input);

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "penstock/frames/archives.h"
-#include "penstock/tensor/npz.h"
 
 namespace penstock::frames {
 namespace {
@@ -17,10 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Infos = std::vector<plan::TensorInfo>;
 using Names = std::vector<std::string>;
-
-std::string names_of(const Infos& inputs) {
-  return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
-}
 
 Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& given) {
   if (given.live) {
@@ -85,22 +80,13 @@ Status add_rows(const Infos& inputs, std::map<Number, std::map<std::size_t, Tens
 }
 
 Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) {
-  std::map<std::string, DType> expected;
-  for (const auto& info : inputs) expected[info.name] = info.type.dtype;
-  PENSTOCK_TRY(auto tensors, read_npz(file, expected));
+  PENSTOCK_TRY(auto tensors, read_arrays(inputs, file));
   const std::string place = concat("file '", file.string(), "'");
-  if (tensors.empty()) return invalid_argument(place, ": holds no arrays");
   std::map<Number, std::map<std::size_t, Tensor>> rows;
   Columns whole;  // Of arrays without a number.
   for (auto& [entry, tensor] : tensors) {
     const auto [number, name] = frame_and_name(entry, inputs);
-    const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
-    if (found == inputs.end()) {
-      return not_found(place, ": array '", entry, "' is no input; the inputs are ",
-                       names_of(inputs), ": name the arrays so");
-    }
-    PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
-    const auto i = static_cast<std::size_t>(found - inputs.begin());
+    PENSTOCK_TRY(const auto i, input_of_array(inputs, entry, name, tensor, place));
     if (!number) {
       whole[i].push_back(constant(std::move(tensor)));
     } else if (!rows[*number].try_emplace(i, std::move(tensor)).second) {
@@ -197,6 +183,10 @@ Status take_bound(std::size_t first, const Infos& known, const plan::BoundValues
 }
 
 }  // namespace
+
+std::string names_of(const Infos& inputs) {
+  return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
+}
 
 // Names may hold '=', and so may paths: the longest name that is an input wins.
 Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
