@@ -127,6 +127,10 @@ TEST_F(HostsTest, AreAsFarApartAsTheLinksBetweenThem) {
   EXPECT_EQ(network.way(1, 2).bandwidth, 20e6);  // Not through what they share.
   EXPECT_DOUBLE_EQ(network.way(1, 2).latency, 6e-3);
   EXPECT_EQ(network.way(0, kCaller).bandwidth, 1e6);  // What was measured is less.
+  // A wire that was measured long ago holds back no way that was found faster since.
+  const Network stale(
+      found, {.ways = {{{0, kCaller}, {0.5, 3e6}}}, .wires = {{{0, Direction::kOut}, 1e6}}});
+  EXPECT_EQ(stale.way(0, kCaller).bandwidth, 3e6);
   EXPECT_EQ(network.way(1, 1).bandwidth, planner::kInfinite);
 }
 
@@ -242,6 +246,7 @@ TEST_F(HostsTest, ShareAWireThatWasMeasured) {
   known.links.ways = {{{kCaller, 0}, {0, 1e9}}, {{0, kCaller}, {0, 1e9}}};
   const auto free = plan(chain(2), hosts(text), known);
   EXPECT_TRUE(free.wires.empty());
+  known.links.ways[{kCaller, 0}].bandwidth = 4096e3;  // A wire carries what one way has.
   known.links.wires = {{{0, Direction::kIn}, 4096e3}, {{0, Direction::kOut}, planner::kInfinite}};
   const auto shared = plan(chain(2), hosts(text), known);
   ASSERT_FALSE(shared.wires.empty());

@@ -30,8 +30,14 @@ int Network::add_wire(const std::string& name, double bandwidth) {
 
 int Network::add_cable(int host, const std::string& name, Direction direction, double bandwidth) {
   const auto measured = measured_.wires.find({host, direction});
-  if (measured != measured_.wires.end()) bandwidth = std::min(bandwidth, measured->second);
-  return add_wire(name, bandwidth);
+  if (measured == measured_.wires.end()) return add_wire(name, bandwidth);
+  // The wire may have been measured before its ways were: what one of them has it carries.
+  double carried = measured->second;
+  for (const auto& [ends, way] : measured_.ways) {
+    const int end = direction == Direction::kOut ? ends.first : ends.second;
+    if (end == host) carried = std::max(carried, way.bandwidth);
+  }
+  return add_wire(name, std::min(bandwidth, carried));
 }
 
 const Network::End& Network::end(int host) const {

@@ -107,10 +107,11 @@ std::vector<Sharing> measure_sharing(const Hosts& hosts, const MeasuredLinks& li
       about.other = peers->second;
       const double slower = links.ways.at(ends_of(host, about.other, direction)).bandwidth;
       const double seconds = std::clamp(kBytes / slower, kShortestTransfer, kLongestTransfer);
-      if (auto done = Trial(hosts, worker, about, seconds).run(); !done) {
+      auto done = Trial(hosts, worker, about, seconds).run();
+      if (done) seen.push_back(about);
+      // A peer asks the host, which its firewall may forbid although the host reaches the peer.
+      if (!done && done.error().code != Code::kUnavailable) {
         failed.push_back(std::move(done).error());
-      } else {
-        seen.push_back(about);
       }
     }
   }

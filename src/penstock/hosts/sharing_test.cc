@@ -77,6 +77,7 @@ TEST(SharingTest, IsNotTakenForThatOfAnUplinkThatTheFileNames) {
 class InventedNetwork {
  public:
   std::map<std::pair<int, Direction>, double> cables;  ///< Bytes a second; others: 100 MB/s.
+  int firewalled = -2;                                 ///< The host that no other may call.
   int transfers = 0;
   double longest = 0;
 
@@ -122,6 +123,9 @@ class InventedWorker final : public Worker {
   }
   Rate moving_to(const std::string& address, bool there, double seconds) override {
     const int other = number(address);
+    if (network_.firewalled == other) {
+      return []() -> Result<double> { return make_error(Code::kUnavailable, "no way there"); };
+    }
     return there ? network_.begin(host_, other, seconds) : network_.begin(other, host_, seconds);
   }
   Result<JobEnd> run(const std::string&, const std::vector<JobFile>&,
@@ -172,6 +176,15 @@ TEST(SharingTest, IsMeasuredForEachDirectionOfEachHost) {
   EXPECT_EQ(made.links.wires.size(), 8U);
   EXPECT_EQ(network.transfers, 8 * 4);  // Each alone, and both; so for each host, not each pair.
   EXPECT_LE(network.longest, 2);
+}
+
+TEST(SharingTest, IsUnknownAndNoFailureOfAHostThatOthersCannotCall) {
+  InventedNetwork network;
+  network.firewalled = 0;
+  const auto made = survey_of(network, of(3));
+  EXPECT_TRUE(made.failed.empty());
+  EXPECT_FALSE(made.links.wires.contains({0, kOut}));
+  EXPECT_TRUE(made.links.wires.contains({kCaller, kIn}));
 }
 
 TEST(SharingTest, IsKeptUntilItIsMeasuredAgain) {

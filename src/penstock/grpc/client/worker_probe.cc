@@ -345,6 +345,10 @@ WorkerProbe::Rate WorkerProbe::moving_to(const std::string& address, bool there,
     state_->prepare(context, 2 * kPatience);
     worker::MeasureLinkResponse response;
     PENSTOCK_CHECK_OK(state_->end(state_->stub->MeasureLink(&context, request, &response)));
+    if (response.latency_seconds() != 0) {  // It knows nothing of `moving`, and measured otherwise.
+      return make_error(Code::kUnimplemented, "the worker at '", state_->options.address,
+                        "' is of an earlier Penstock; install this one there");
+    }
     return there ? response.there_bytes_per_second() : response.back_bytes_per_second();
   });
 }
