@@ -1,6 +1,7 @@
 """penstock bench: its report, not its numbers."""
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -82,6 +83,17 @@ def test_frames_that_the_reference_refuses_are_left_out_by_name(penstock, well, 
     assert well("bench", model, "--input", f"i={kept}", "--seconds", "0.5", "--json").json["left_out"] == []
     refused = penstock("bench", model, "--input", f"i={tmp_path / 'rows/1.npy'}", "--seconds", "0.5")
     assert "node 'gather'" in refused.error
+
+
+def test_one_refused_frame_takes_no_others_with_it(well, tmp_path):
+    lookup = save_lookup(tmp_path, [[0, 1], [1, 99], [2, 3]])
+    node = {"network": lookup.name, "inputs": {"i": "i"}}
+    app = {"penstock_app": 1, "on_error": "stop", "inputs": {"i": None}, "nodes": {"net": node}}
+    (tmp_path / "app.yaml").write_text(json.dumps(app | {"outputs": {"y": "net.y"}}))
+    well("split", tmp_path / "app.yaml", "-o", tmp_path / "p")
+    outcome = well("bench", tmp_path / "p", "--input", f"i={tmp_path / 'rows'}", "--seconds", "0.5", "--json")
+    (left_out,) = outcome.json["left_out"]
+    assert left_out.startswith("frame 1 ('1.npy' of 'i') is left out")
 
 
 def test_the_outputs_of_a_bare_model_are_judged_too(well, chain):

@@ -236,6 +236,7 @@ Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
                                                  const ReferenceSettings& settings) {
   plan::Plan plan = package.plan;
   plan::keep_all_frames(plan);
+  plan.on_error = plan::OnError::kDeliver;  // A frame that fails here says nothing of the next.
   for (auto& stage : plan.stages) run_plainly(stage, settings);
   auto plain = options;
   std::erase_if(plain.backend_options,
