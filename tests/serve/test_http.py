@@ -187,7 +187,9 @@ def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
         assert count("own") == [1, 2]
         assert "input 'sr'" in load("other", **files, **{"constant:sr": 1})
         assert "'first.npy' is none of the files" in load("other", **files, **{"state:h:1": "h:0:first.npy"})
-        assert "'/etc/hostname.npy' is none" in load("own", **{"constant:gain:0": "/etc/hostname.npy"})
+        assert "'/etc/hostname.npy' is a file, which has to come with its model" in load(
+            "own", **{"constant:gain:0": "/etc/hostname.npy"}
+        )
         assert count("own") == [1, 2]
     finally:
         assert server.end() == 0

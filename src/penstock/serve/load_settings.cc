@@ -33,10 +33,15 @@ Result<std::string> find_file(const std::string& parameter, const std::string& n
   if (brought && options.files.contains(concat(brought->number, "/", name))) {
     return (brought->folder / name).string();
   }
-  const auto number = brought ? std::to_string(brought->number) : "VERSION";
+  if (!brought) {
+    return invalid_argument(parameter, ": '", name.substr(0, 128),
+                            "' is a file, which has to come with its model: expected "
+                            "'file:1/model.onnx' and 'file:1/",
+                            name.substr(0, 128), "' in the request, or a value such as 16000");
+  }
   return invalid_argument(parameter, ": '", name.substr(0, 128),
                           "' is none of the files that the request brings: expected it as 'file:",
-                          number, "/", name.substr(0, 128), "', or a value such as 16000");
+                          brought->number, "/", name.substr(0, 128), "', or a value such as 16000");
 }
 
 /// "IN" or "IN:FILE.npy", the last ':' counts.
