@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             file.write(f"{gone[0].nodeid.partition('::')[0]}: {' '.join(item.name for item in gone)}\n")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def costs_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither reads nor writes the user's database; a test that must know nothing has one of its own."""
+    os.environ["PENSTOCK_COSTS"] = os.fspath(tmp_path_factory.mktemp("costs") / "costs.db")
+
+
 class Penstock:
     """The command line program, its results as values."""
 

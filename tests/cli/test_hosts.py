@@ -68,9 +68,10 @@ def test_a_slower_link_is_what_binds_then(well, chain, hosts):
     assert answer["binding"].startswith("link of the caller")
 
 
-def test_links_of_which_nothing_is_said_are_named(well, chain, hosts):
+def test_links_of_which_nothing_is_said_are_named(well, chain, hosts, tmp_path):
     hosts.write_text('penstock_hosts: 1\nhosts:\n  a: {address: "a:1", cpus: 1}\n')
-    outcome = well("plan", chain, "--hosts", hosts, "--deadline", 1)
+    unmeasured = {"PENSTOCK_COSTS": str(tmp_path / "costs.db")}
+    outcome = well("plan", chain, "--hosts", hosts, "--deadline", 1, env=unmeasured)
     assert "the caller to 'a'" in outcome.err
 
 
