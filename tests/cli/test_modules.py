@@ -177,6 +177,8 @@ def test_a_python_is_named_as_a_shell_finds_it_and_tried_before_it_begins(pensto
     shim.write_text("#!/bin/sh\n")
     said = penstock("run", app, env=known | {"PENSTOCK_PYTHON": "mine"}).error
     assert f"Python '{shim}' (from PENSTOCK_PYTHON): '{shim}' starts another Python, which cannot be told" in said
+    absent = penstock("run", app, env=known | {"PENSTOCK_PYTHON": "python9"}).error
+    assert "no program 'python9' in $PATH, which PENSTOCK_PYTHON names" in absent
     real = Path(sys.executable).resolve()
     broken = penstock("run", app, env={"PENSTOCK_PYTHON": str(real), "PYTHONHOME": "/nowhere"}).error
     assert "it cannot begin: look what '" in broken or "it has no library lib" in broken

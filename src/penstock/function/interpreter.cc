@@ -124,7 +124,10 @@ Result<Python> find_python() {
   std::error_code ignored;
   if (const auto named = variable_of("PENSTOCK_PYTHON"); !named.empty()) {
     const bool is_path = named.find('/') != named.npos;
-    return Python{"PENSTOCK_PYTHON", is_path ? std::filesystem::path(named) : found_in_path(named)};
+    auto program = is_path ? std::filesystem::path(named) : found_in_path(named);
+    if (!program.empty()) return Python{"PENSTOCK_PYTHON", std::move(program)};
+    return make_error(Code::kUnavailable, "no program '", named,
+                      "' in $PATH, which PENSTOCK_PYTHON names; give its path");
   }
   if (const auto prefix = variable_of("VIRTUAL_ENV"); !prefix.empty()) {
     return Python{"VIRTUAL_ENV", in(prefix)};
