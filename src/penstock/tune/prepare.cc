@@ -176,10 +176,9 @@ Status check_inputs_are_tensors(const Context& context) {
   for (const auto& input : context.whole.plan.inputs) {
     if (input.type.kind != Type::Kind::kOther) continue;
     return invalid_argument(
-               "expected a tensor, found a sequence, an optional or a map: a build times the "
-               "network "
-               "on tensors alone; split it by hand ('penstock split'), or begin it behind the node "
-               "that reads the input")
+               "expected a tensor, found a sequence, an optional or a map, on which a build times "
+               "nothing; split the network by hand ('penstock split'), or begin the network behind "
+               "the node that reads it")
         .within({Where::kInput, input.name});
   }
   return {};
