@@ -68,7 +68,7 @@ class WorkerProbe {
   /// Begins to move bytes for so many seconds from here to the worker, or from it (`there` false).
   /// Transfers of several probes go on at once; of this one, one at a time.
   Rate moving(bool there, double seconds);
-  /// The same between this worker and another one, whose ends are `there` and back.
+  /// Begins to move bytes between this worker and another one: to it (`there`), or from it.
   Rate moving_to(const std::string& address, bool there, double seconds);
 
   /// A file of this machine under the path by which a job names it.
