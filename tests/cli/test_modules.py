@@ -144,7 +144,9 @@ def test_a_module_is_native_code_to_who_allows_none(penstock, app):
 
 def test_without_python_or_numpy_one_sentence_says_so(penstock, app, tmp_path):
     def error(**environment):
-        said = penstock("run", app, env={"PENSTOCK_PYTHON": "", "VIRTUAL_ENV": ""} | environment).error
+        said = penstock(
+            "run", app, env={"PENSTOCK_PYTHON": "", "VIRTUAL_ENV": "", "PYTHONPATH": ""} | environment
+        ).error
         before = f"{app}:5: node 'ratio': function library 'functions.py': Python '"
         assert said.startswith(before), said
         assert said.endswith("; PENSTOCK_PYTHON=PROGRAM takes another Python")
