@@ -63,9 +63,13 @@ Edge::Edge(const plan::Edge& plan, std::vector<Type> types_of_tensors, int capac
 }
 
 std::size_t Edge::mirror_in(const backend::Memory* memory) const {
-  const auto found = std::ranges::find_if(
-      mirrors_, [&](const auto* mirror) { return same_memory(mirror, memory); });
-  return found == mirrors_.end() ? kOwn : static_cast<std::size_t>(found - mirrors_.begin());
+  if (same_memory(memory, memory_)) return kOwn;
+  for (const auto* there : {memory, static_cast<const backend::Memory*>(nullptr)}) {
+    const auto found = std::ranges::find_if(
+        mirrors_, [&](const auto* mirror) { return same_memory(mirror, there); });
+    if (found != mirrors_.end()) return static_cast<std::size_t>(found - mirrors_.begin());
+  }
+  return kOwn;
 }
 
 Status Edge::add_mirrors(Slot& slot, std::size_t at, std::span<Blocks> mirrors) {

@@ -107,7 +107,8 @@ class Edge {
   Slot* replace_slot(FrameNumber frame, Slot& fresh);
 
   static constexpr std::size_t kOwn = SIZE_MAX;  ///< No mirror: the slot's own tensors.
-  /// Which of the slot's mirrors lies in the memory, or kOwn.
+  /// Which of the slot's mirrors lies in the memory; else the host's, which a memory that has none
+  /// of its own here reaches; kOwn where the slot's own tensors are there.
   [[nodiscard]] std::size_t mirror_in(const backend::Memory* memory) const;
   [[nodiscard]] backend::Memory* memory() const { return memory_; }  ///< Of the slots' own tensors.
   /// Whether a frame's tensors may be lost before all have read them; then remakes() make them
