@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "penstock/base/error.h"
+#include "penstock/graph/containers.h"
 #include "tensors.h"
 
 namespace penstock::python {
@@ -120,7 +121,7 @@ nb::list infos_list(const std::vector<plan::TensorInfo>& infos) {
   for (const auto& info : infos) {
     const nb::object name = nb::steal(PyUnicode_DecodeUTF8(
         info.name.data(), static_cast<Py_ssize_t>(info.name.size()), "surrogateescape"));
-    list.append(nb::make_tuple(name, to_string(info.type), numpy_name(info.type.dtype),
+    list.append(nb::make_tuple(name, graph::type_text(info.type), numpy_name(info.type.dtype),
                                shape_of(info.type)));
   }
   return list;

@@ -13,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "held.h"
+#include "penstock/graph/containers.h"
 #include "text.h"
 
 namespace penstock::python {
@@ -297,6 +298,32 @@ std::optional<std::pair<nb::object, DType>> bits_of_array(nb::handle value) {
   return {};
 }
 
+/// A list or a tuple for a sequence; for an optional its value, or None.
+Result<Tensor> contained(nb::handle value, const graph::Container& container) {
+  using Kind = graph::Container::Kind;
+  const plan::TensorInfo inside{.type = container.inside};
+  if (container.kind == Kind::kClosed) {
+    return make_error(Code::kUnimplemented,
+                      "it is a map or a sparse tensor, of which Python gives no values; found ",
+                      name_of_type(value),
+                      ": begin the network behind the node that reads it, with what that makes as "
+                      "the input");
+  }
+  if (container.kind == Kind::kOptional)
+    return value.is_none() ? Result<Tensor>(Tensor()) : from_python(value, inside);
+  if (!nb::isinstance<nb::list>(value) && !nb::isinstance<nb::tuple>(value)) {
+    return invalid_argument("expected a list of arrays of ", graph::type_text(container.inside),
+                            ", found ", name_of_type(value));
+  }
+  std::vector<Tensor> items;
+  for (const nb::handle item : value) {
+    auto made = from_python(item, inside);
+    if (!made) return std::move(made).error().within(concat("item ", items.size()));
+    items.push_back(*std::move(made));
+  }
+  return Tensor::sequence(std::move(items));
+}
+
 nb::object view_of(const Tensor& tensor, const Form& form, nb::handle owner) {
   const auto& dims = tensor.dims();
   std::array<std::size_t, 32> shape{};
@@ -359,6 +386,7 @@ bool has_mask(nb::handle value) {
 }
 
 Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
+  if (const auto container = graph::container_of(input.type)) return contained(value, *container);
   if (has_mask(value)) {
     return invalid_argument("expected an array without a mask, found a ", name_of_type(value),
                             ", whose mask would be lost; pass .filled(value) of it");
@@ -378,14 +406,6 @@ Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
     }
   }
   if (nb::hasattr(value, "__dlpack__")) return from_dlpack(value, input);
-  if (input.type.kind == Type::Kind::kOther) {
-    return make_error(
-        Code::kUnimplemented,
-        "it is a sequence, an optional or a map, which Python gives no values of; found ",
-        name_of_type(value),
-        ": run it with 'penstock run --input NAME=FILE.pb', or begin the network behind the node "
-        "that reads it, with what that makes as the input");
-  }
   return invalid_argument("expected an array (numpy, DLPack or a buffer) of ",
                           to_string(input.type), ", found ", name_of_type(value),
                           making_an_array(value, numpy_name(input.type.dtype)));

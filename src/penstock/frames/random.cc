@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/graph/containers.h"
 #include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
 
@@ -13,6 +14,20 @@ namespace {
 bool is_unbounded(const Type& type) {
   return std::ranges::any_of(
       type.dims, [](const Dim& dim) { return !dim.fixed() && dim.bound == Dim::kOpen; });
+}
+
+// A sequence has two to four values, an optional has one.
+Result<Tensor> random_value(const Type& type, Random& random, const RandomOptions& options) {
+  const auto container = graph::container_of(type);
+  if (!container || container->kind == graph::Container::Kind::kClosed)
+    return random_tensor(type, random, options);
+  if (container->kind == graph::Container::Kind::kOptional)
+    return random_value(container->inside, random, options);
+  std::vector<Tensor> items(2 + (random.bits() % 3));
+  for (Tensor& item : items) {
+    PENSTOCK_TRY(item, random_value(container->inside, random, options));
+  }
+  return Tensor::sequence(std::move(items));
 }
 
 }  // namespace
@@ -27,11 +42,11 @@ Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const Ra
   Random random(base);
   Frame frame;
   for (const auto& info : inputs) {
-    auto value = random_tensor(info.type, random,
-                               {.integer_limit = values.integer_limit,
-                                .scale = values.scale,
-                                .range = info.range,
-                                .words = info.words});
+    auto value = random_value(info.type, random,
+                              {.integer_limit = values.integer_limit,
+                               .scale = values.scale,
+                               .range = info.range,
+                               .words = info.words});
     if (!value) return std::move(value).error().within({Where::kInput, info.name});
     frame.push_back(*std::move(value));
   }

@@ -19,7 +19,7 @@ struct RandomValues {
 };
 
 /// Random values of frame `number`: the same for the same seed and number; those of an input whose
-/// range is known within it.
+/// range is known within it; two to four of a sequence, one of an optional.
 /// \error kInvalidArgument  an input's shape has no bound, or its type no random values: names it;
 ///                          the limit of integers is 0.
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "penstock/graph/containers.h"
 #include "penstock/graph/graph.h"
 #include "penstock/tensor/literal.h"
 
@@ -19,7 +20,7 @@ std::string outputs_of(const Graph& graph, const Node& node) {
   for (const auto id : node.outputs) {
     if (id == ValueId::kNone) continue;
     if (!text.empty()) text += ' ';
-    text += to_string(graph.value(id).type);
+    text += type_text(graph.value(id).type);
   }
   return text;
 }
@@ -58,7 +59,7 @@ std::string layout(const std::vector<Column>& columns, std::size_t rows) {
 std::string boundary(const Graph& graph, const char* title, const std::vector<ValueId>& ids) {
   std::string text;
   for (const auto id : ids) {
-    text += concat(title, "  ", graph.value(id).name, "  ", graph.value(id).type, "\n");
+    text += concat(title, "  ", graph.value(id).name, "  ", type_text(graph.value(id).type), "\n");
   }
   return text;
 }

@@ -89,9 +89,8 @@ double Random::normal() {
 Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptions& options) {
   if (type.kind == Type::Kind::kOther) {
     return invalid_argument(
-        "cannot make random values of a sequence, an optional or a map; give frames (--input "
-        "NAME=FILE.pb); a map has no form in a file: begin the network behind the node that reads "
-        "it, with what that makes as the input");
+        "cannot make random values of a map or a sparse tensor, nor has one a form in a file: "
+        "begin the network behind the node that reads it, with what that makes as the input");
   }
   if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype == DType::kUndefined) {
     return invalid_argument("cannot make random values of type ", type,
