@@ -160,6 +160,16 @@ void finish_later() {
 
 }  // namespace
 
+bool signals_raise() {
+  const pipeline::PausedClock waiting;
+  return or_sleep([] {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const bool raised = PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return raised;
+  });
+}
+
 void restore_thread(PyThreadState* state) {
   const pipeline::PausedClock waiting;
   or_sleep([&] { PyEval_RestoreThread(state); });

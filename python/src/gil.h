@@ -66,6 +66,10 @@ inline void check_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+/// Whether a signal handler raises, KeyboardInterrupt after Ctrl-C: then its exception stands in
+/// Python when the thread has the GIL again. \pre  inside without_gil().
+bool signals_raise();
+
 /// How long a wait may last before signals are looked at again.
 inline constexpr std::chrono::nanoseconds kSlice = std::chrono::milliseconds(50);
 

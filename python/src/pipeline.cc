@@ -395,9 +395,10 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
       frame = running->try_push(inputs, options);
     }
     if (may_wait()) {
-      frame = wait_in_slices(timeout, [&](std::chrono::nanoseconds slice) {
-        return running->push(inputs, slice, options);
-      });
+      bool signalled = false;
+      options.still_wanted = [&] { return !(signalled = signals_raise()); };
+      frame = without_gil([&] { return running->push(inputs, timeout, options); });
+      if (signalled) throw nb::python_error();
     }
   } catch (...) {
     recall_tag(id);

@@ -156,9 +156,7 @@ Status Generations::take_turn_between_frames(const char* what) {
 
 bool Generations::ask_for_turn() {
   turns->wish.store(Turns::Wish::kWanted);
-  const auto state = newest();  // Who waits there for room, or for a seat, looks at the wish.
-  state->pusher.parker.wake();
-  state->streams->wake_all();
+  newest()->pusher.parker.wake();  // Who waits there for room looks at the wish.
   return turns->take([&] { return closed_by().has_value(); });
 }
 

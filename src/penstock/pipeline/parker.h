@@ -71,11 +71,18 @@ class alignas(kCacheLine) Parker {
 /// One of several threads has the turn. Unlike a mutex, any thread may end a turn.
 class Turn {
  public:
-  /// With `first`, before all who wait without it; these may wait for ever then.
   /// False: somebody else had it until `deadline`, or until `ended()` was true at a call of
   /// wake_all() or before.
   template <typename Ended>
-  bool begin(std::int64_t deadline, Ended ended, bool first = false) {
+  bool begin(std::int64_t deadline, Ended ended) {
+    return begin(
+        false, [&] { return ended() || (deadline != kNever && now_ns() >= deadline); },
+        [&] { return deadline; });
+  }
+  /// With `first`, before all who wait without it; these may wait for ever then.
+  /// False: `over()` was true at a call of wake_all() or before, or at a time of `next_look()`.
+  template <typename Over, typename NextLook>
+  bool begin(bool first, Over over, NextLook next_look) {
     std::uint32_t free = 0;
     if (state_.compare_exchange_strong(free, kTaken, std::memory_order_acquire)) return true;
     Waiter self{.first = first};
@@ -83,8 +90,8 @@ class Turn {
     for (;;) {
       self.parker.prepare();
       if (take(self)) return true;
-      if (ended() || (deadline != kNever && now_ns() >= deadline)) break;
-      self.parker.sleep(deadline);
+      if (over()) break;
+      self.parker.sleep(next_look());
     }
     leave(self);
     return false;

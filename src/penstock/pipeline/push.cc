@@ -10,27 +10,32 @@
 namespace penstock::pipeline {
 namespace {
 
-// Waits until `wait.progress` reaches `least`. False: the deadline passed, the pipeline ended, or
+// Waits until `wait.progress` reaches `least`. False: the patience is over, the pipeline ended, or
 // the turn is to be handed over.
-bool await(State& state, Wait& wait, FrameNumber least, std::int64_t deadline) {
+bool await(State& state, Wait& wait, FrameNumber least, Patience& patience) {
   const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
-    if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) return false;
-    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, deadline, ended);
+    if (ended() || patience.over()) return false;
+    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, patience.next_look(),
+                ended);
   }
   return true;
 }
 
-// False: other threads were pushing until `deadline`, or until the pipeline closed.
-bool begin_push(Generations& generations, std::int64_t deadline, Priority priority) {
-  const auto closed = [&] { return generations.closed_by().has_value(); };
-  return generations.turns->pusher.begin(deadline, closed, priority == Priority::kHigh);
+// Takes the pusher's turn.
+Status begin_push(Generations& generations, const char* what, std::chrono::nanoseconds timeout,
+                  Patience& patience, Priority priority) {
+  const auto over = [&] { return generations.closed_by().has_value() || patience.over(); };
+  const auto next_look = [&] { return patience.next_look(); };
+  if (generations.turns->pusher.begin(priority == Priority::kHigh, over, next_look)) return {};
+  if (auto error = generations.closed_by()) return *std::move(error);
+  return timed_out(concat(what, ": no turn"), timeout, "another thread was pushing");
 }
 
 // Waits for room for the next frame; the caller has the pusher's turn.
-Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t deadline) {
+Status make_room(State& state, std::chrono::nanoseconds timeout, Patience& patience) {
   auto& caller = state.pusher;
   const FrameNumber frame = state.source.done();
   const auto full = [&](const std::string& what) -> Status {
@@ -40,7 +45,7 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
   const auto reach = [&](Wait& wait, FrameNumber least) {
     if (wait.seen < least && wait.progress == &state.sink && state.sink.done() < least)
       state.loans.want_back(least);
-    return await(state, wait, least, deadline);
+    return await(state, wait, least, patience);
   };
   if (frame >= state.in_flight_limit &&
       !reach(caller.waits[0], frame - state.in_flight_limit + 1)) {
@@ -56,26 +61,19 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, std::int64_t de
   return {};
 }
 
-// The seat of the frame's stream; the caller has the pusher's turn.
-Result<Streams::Seat> admit(State& state, std::uint64_t stream, std::chrono::nanoseconds timeout,
-                            std::int64_t deadline) {
-  if (stream == 0) return Streams::Seat{0};
-  auto seat = state.streams->admit(
-      stream, deadline,
-      [&](Streams::Seat given, FrameNumber step) { return state.reset_states(given, step); },
-      [&] { return state.ending.closed() || state.turns->wanted(); });
-  if (seat) return seat;
-  if (state.ending.closed()) return state.ending.error();
-  Error error = std::move(seat).error().within({Where::kStream, stream});
+// What a push is told that finds no seat for its stream.
+Error no_seat(Error error, std::uint64_t stream, std::chrono::nanoseconds timeout) {
+  error = std::move(error).within({Where::kStream, stream});
   if (error.code != Code::kDeadlineExceeded) return std::move(error).within("push");
   return std::move(error).within({Where::kTimeoutNs, timeout.count()}).within("push: no room");
 }
 
-// Room, and the seat of the stream; the caller has the pusher's turn.
-Result<Streams::Seat> find_place(State& state, std::uint64_t stream,
-                                 std::chrono::nanoseconds timeout, std::int64_t deadline) {
-  PENSTOCK_CHECK_OK(make_room(state, timeout, deadline));
-  return admit(state, stream, timeout, deadline);
+// The seat of the frame's stream; the caller has the pusher's turn.
+Result<Streams::Seat> admit(State& state, std::uint64_t stream) {
+  if (stream == 0) return Streams::Seat{0};
+  return state.streams->admit(stream, [&](Streams::Seat given, FrameNumber step) {
+    return state.reset_states(given, step);
+  });
 }
 
 // Slots of lossy input edges are taken at push. False: none is free, since readers hold them all.
@@ -187,35 +185,58 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   return frame;
 }
 
+// One try, in the pusher's turn, which goes on where the frame is admitted. Nothing: another try is
+// needed, with a place in line for a seat where the stream has none.
+Result<std::optional<Streams::Seat>> try_begin(Generations& generations,
+                                               std::chrono::nanoseconds timeout,
+                                               const FrameOptions& options, Patience& patience,
+                                               std::optional<Streams::Queued>& queued) {
+  TurnGuard guard(&generations.turns->pusher);
+  State& state = *generations.pushing;
+  if (state.ending.closed()) return state.ending.error();
+  if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
+  PENSTOCK_CHECK_OK(check_error_policy(state));
+  const Status room = make_room(state, timeout, patience);
+  if (generations.turns->hand_over()) {
+    guard.keep();
+    return std::optional<Streams::Seat>();
+  }
+  // Again: a call that hangs may still read the slot that seems free.
+  if (state.ending.closed()) return state.ending.error();
+  if (!room) return room.error();
+  auto seat = admit(state, options.stream);
+  if (seat) {
+    guard.keep();
+    return std::optional(*seat);
+  }
+  if (seat.error().code != Code::kDeadlineExceeded || patience.deadline() == 0)
+    return no_seat(std::move(seat).error(), options.stream, timeout);
+  if (!queued || !queued->is_of(*state.streams)) queued.emplace(state.streams, options.stream);
+  return std::optional<Streams::Seat>();
+}
+
 }  // namespace
 
 Result<Pipeline::Admitted> Pipeline::begin_frame(const char* what, std::chrono::nanoseconds timeout,
                                                  const FrameOptions& options) {
-  auto& turns = *generations_->turns;
   if (generations_->acquirer.load() == std::this_thread::get_id()) {
     return make_error(Code::kFailedPrecondition, what,
                       ": an acquired input is not pushed yet; call push_acquired first");
   }
-  const std::int64_t deadline = deadline_of(timeout);
+  Patience patience(deadline_of(timeout), options.still_wanted);
+  const auto told = [&](Error error) -> Error {
+    if (!patience.given_up()) return error;
+    return make_error(Code::kCancelled, what, ": its caller has given it up");
+  };
+  std::optional<Streams::Queued> queued;
   for (;;) {
-    if (!begin_push(*generations_, deadline, options.priority)) {
-      if (auto error = generations_->closed_by()) return *std::move(error);
-      return timed_out(concat(what, ": no turn"), timeout, "another thread was pushing");
-    }
-    TurnGuard guard(&turns.pusher);
-    State& state = *generations_->pushing;
-    if (state.ending.closed()) return state.ending.error();
-    if (options.done) PENSTOCK_CHECK_OK(state.delivery.start(state));
-    PENSTOCK_CHECK_OK(check_error_policy(state));
-    Result<Streams::Seat> seat = find_place(state, options.stream, timeout, deadline);
-    const bool handed_over = turns.hand_over();
-    if (!handed_over) {
-      // Again: a call that hangs may still read the slot that seems free.
-      if (state.ending.closed()) return state.ending.error();
-      if (!seat) return std::move(seat).error();
-    }
-    guard.keep();
-    if (!handed_over) return Admitted{&state, *seat};
+    Status turn = begin_push(*generations_, what, timeout, patience, options.priority);
+    if (!turn) return told(std::move(turn).error());
+    auto seat = try_begin(*generations_, timeout, options, patience, queued);
+    if (!seat) return told(std::move(seat).error());
+    if (*seat) return Admitted{generations_->pushing.get(), **seat};
+    if (queued && !queued->wait(patience))
+      return told(no_seat(queued->busy(), options.stream, timeout));
   }
 }
 
@@ -326,10 +347,10 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
             concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
       }
     }
-    const auto seat = admit(state, options.stream, kNoWait, 0);
+    const auto seat = admit(state, options.stream);
     if (!seat) {
       give_slots_back(state, frame);
-      return seat.error();
+      return no_seat(seat.error(), options.stream, kNoWait);
     }
     for (std::size_t i = 0; i < state.acquired.size(); ++i) {
       const Place& place = state.input_places[i];

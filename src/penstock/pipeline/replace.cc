@@ -137,10 +137,8 @@ Result<std::vector<StreamStates>> save_states(const State& state) {
 // \pre  no frame was pushed yet.
 Status restore_states(const State& old, State& fresh, const std::vector<StreamStates>& saved) {
   for (const auto& [stream, values] : saved) {
-    PENSTOCK_TRY(
-        const auto seat,
-        fresh.streams->admit(
-            stream, 0, [](Streams::Seat, FrameNumber) { return Status(); }, [] { return false; }));
+    PENSTOCK_TRY(const auto seat,
+                 fresh.streams->admit(stream, [](Streams::Seat, FrameNumber) { return Status(); }));
     for (std::size_t s = 0; s < values.size(); ++s) {
       const auto& name = old.plan.states[s].to;
       const auto same =

@@ -91,7 +91,7 @@ struct State : std::enable_shared_from_this<State> {
 
   plan::BoundValues bound;  // Of inputs that are none of the plan's.
 
-  std::unique_ptr<Streams> streams;
+  std::shared_ptr<Streams> streams;
 
   Progress source;                            // Frames pushed.
   Progress sink;                              // Frames released by the caller.

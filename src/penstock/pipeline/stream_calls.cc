@@ -161,7 +161,7 @@ Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
     };
     const bool known = state.streams->find(stream).has_value();
     // One that gets a seat with it: where a value cannot be set, it keeps none of another stream's.
-    const auto seat = state.streams->admit(stream, 0, set_all, [] { return false; });
+    const auto seat = state.streams->admit(stream, set_all);
     if (!seat) return placed(seat.error(), stream, "restore_stream");
     if (!known) return {};
     PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));

@@ -1,4 +1,4 @@
-// Gives out and evicts seats.
+// Gives out and evicts seats; promises them to those who wait in line.
 #include "penstock/pipeline/streams.h"
 
 #include <algorithm>
@@ -27,40 +27,58 @@ std::optional<Streams::Seat> Streams::find(std::uint64_t stream) const {
   return found == seat_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-Result<Streams::Seat> Streams::admit(std::uint64_t stream, std::int64_t deadline,
-                                     const Begin& begin, const std::function<bool()>& ended) {
-  std::unique_lock lock(mutex_);
-  if (const auto found = seat_of_.find(stream); found != seat_of_.end()) return found->second;
+Error Streams::busy() const {
+  return make_error(Code::kDeadlineExceeded, "all ", limits_.most,
+                    " streams are in use, and those that may be evicted have frames in flight; pop "
+                    "them");
+}
+
+Result<Streams::Seat> Streams::admit(std::uint64_t stream, const Begin& begin) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = seat_of_.find(stream); found != seat_of_.end()) {
+    if (seats_[found->second].wanted) return busy();
+    return found->second;
+  }
   try {
-    PENSTOCK_CHECK_OK(free_a_seat(lock, deadline, ended));
-    const Seat seat = free_.back();
-    PENSTOCK_CHECK_OK(begin(seat, seats_[seat].steps));
-    seat_of_.emplace(stream, seat);
+    PENSTOCK_TRY(const Seat seat, take_seat(stream));
+    Status begun = begin(seat, seats_[seat].steps);
+    if (begun) seat_of_.emplace(stream, seat);
+    if (!begun) {
+      offer(seat);
+      return std::move(begun).error();
+    }
     seats_[seat].stream = stream;
     seats_[seat].used = ++uses_;
-    free_.pop_back();
+    serve_line();
     return seat;
-  } catch (const std::bad_alloc&) {  // The seat is free as before.
+  } catch (const std::bad_alloc&) {
     return out_of_memory();
   }
 }
 
-Status Streams::free_a_seat(std::unique_lock<std::mutex>& lock, std::int64_t deadline,
-                            const std::function<bool()>& ended) {
+// The promised one, or one that nobody in line waits for.
+Result<Streams::Seat> Streams::take_seat(std::uint64_t stream) {
+  for (Queued* queued : line_) {
+    if (queued->stream_ != stream || !queued->has_seat()) continue;
+    const Seat seat = *std::exchange(queued->promised_, std::nullopt);
+    vacate(seat);
+    return seat;
+  }
+  if (std::ranges::any_of(line_, [](const Queued* queued) { return !queued->promised_; }))
+    return busy();
+  PENSTOCK_CHECK_OK(free_a_seat());
+  const Seat seat = free_.back();
+  free_.pop_back();
+  return seat;
+}
+
+Status Streams::free_a_seat() {
   if (!free_.empty() || add_seat()) return {};
   if (!limits_.evict || !many()) return too_many(limits_.most);
-  while (!evict()) {
-    if (ended() || deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-      return make_error(Code::kDeadlineExceeded, "all ", limits_.most,
-                        " streams are in use and have frames in flight; pop them");
-    }
-    if (deadline == kNever) {
-      idle_.wait(lock);
-    } else {
-      idle_.wait_until(lock,
-                       std::chrono::steady_clock::time_point(std::chrono::nanoseconds(deadline)));
-    }
-  }
+  const auto seat = least_missed(0);
+  if (!seat || seats_[*seat].in_flight > 0) return busy();
+  vacate(*seat);
+  free_.push_back(*seat);
   return {};
 }
 
@@ -72,18 +90,100 @@ bool Streams::add_seat() {
   return true;
 }
 
-// Of the streams but 0 that are idle, the one that was used last longest ago.
-bool Streams::evict() {
-  std::optional<Seat> longest;
+// Of the streams but 0 and the one that wants a seat: one that is idle, else one that is not; of
+// these the one that was used last longest ago.
+std::optional<Streams::Seat> Streams::least_missed(std::uint64_t wanting) const {
+  const auto missed = [&](Seat seat) {
+    return std::pair(seats_[seat].in_flight > 0, seats_[seat].used);
+  };
+  std::optional<Seat> least;
   for (Seat seat = 1; seat < seats_.size(); ++seat) {
-    if (seats_[seat].in_flight > 0) continue;
-    if (!longest || seats_[seat].used < seats_[*longest].used) longest = seat;
+    const Taken& taken = seats_[seat];
+    if (!taken.stream || taken.wanted || *taken.stream == wanting) continue;
+    if (!least || missed(seat) < missed(*least)) least = seat;
   }
-  if (!longest) return false;
-  seat_of_.erase(*seats_[*longest].stream);
-  seats_[*longest].stream.reset();
-  free_.push_back(*longest);
+  return least;
+}
+
+void Streams::vacate(Seat seat) {
+  Taken& taken = seats_[seat];
+  taken.wanted = false;
+  if (!taken.stream) return;
+  seat_of_.erase(*taken.stream);
+  taken.stream.reset();
   ++evicted_;
+}
+
+// The seat is idle, and promised to nobody: the first in line who waits for a busy one gets it.
+void Streams::offer(Seat seat) {
+  Taken& taken = seats_[seat];
+  for (Queued* queued : line_) {
+    if (queued->has_seat() || taken.stream == queued->stream_) continue;
+    if (queued->promised_) seats_[*queued->promised_].wanted = false;
+    queued->promised_ = seat;
+    taken.wanted = true;
+    break;
+  }
+  if (!taken.wanted && !taken.stream) free_.push_back(seat);
+  if (!line_.empty()) changed_.notify_all();
+}
+
+void Streams::serve_line() {
+  for (Queued* queued : line_) {
+    if (queued->promised_) continue;
+    queued->promised_ = least_missed(queued->stream_);
+    if (queued->promised_) seats_[*queued->promised_].wanted = true;
+  }
+  if (!line_.empty()) changed_.notify_all();
+}
+
+Streams::Queued::Queued(std::shared_ptr<Streams> streams, std::uint64_t stream)
+    : streams_(std::move(streams)), stream_(stream) {
+  const std::scoped_lock lock(streams_->mutex_);
+  wakes_ = streams_->wakes_;
+  streams_->line_.push_back(this);
+  streams_->serve_line();
+}
+
+Streams::Queued::~Queued() {
+  const std::scoped_lock lock(streams_->mutex_);
+  std::erase(streams_->line_, this);
+  if (promised_) {
+    Taken& promised = streams_->seats_[*promised_];
+    promised.wanted = false;
+    if (promised.in_flight == 0) streams_->offer(*promised_);
+  }
+  streams_->serve_line();
+}
+
+bool Streams::Queued::has_seat() const {
+  return promised_ && streams_->seats_[*promised_].in_flight == 0;
+}
+
+// Another thread may have pushed a frame of the stream meanwhile.
+bool Streams::Queued::may_go() const {
+  const auto known = streams_->seat_of_.find(stream_);
+  return has_seat() ||
+         (known != streams_->seat_of_.end() && !streams_->seats_[known->second].wanted);
+}
+
+bool Streams::Queued::wait(Patience& patience) {
+  std::unique_lock lock(streams_->mutex_);
+  const auto goes_on = [&] { return may_go() || streams_->wakes_ != wakes_; };
+  while (!goes_on()) {
+    lock.unlock();  // Who is asked may look at the streams.
+    if (patience.over()) return false;
+    lock.lock();
+    if (goes_on()) break;
+    const std::int64_t look = patience.next_look();
+    if (look == kNever) {
+      streams_->changed_.wait(lock);
+    } else {
+      const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(look)};
+      streams_->changed_.wait_until(lock, until);
+    }
+  }
+  wakes_ = streams_->wakes_;
   return true;
 }
 
@@ -108,16 +208,20 @@ void Streams::use(Seat seat) {
 void Streams::pop(const Record& record) {
   if (!many()) return;
   const std::scoped_lock lock(mutex_);
-  if (--seats_[record.seat].in_flight == 0) idle_.notify_all();
+  Taken& seat = seats_[record.seat];
+  if (--seat.in_flight > 0 || line_.empty()) return;
+  seat.wanted || record.seat == 0 ? changed_.notify_all() : offer(record.seat);
 }
 
 void Streams::end(std::uint64_t stream) {
   const std::scoped_lock lock(mutex_);
   const auto found = seat_of_.find(stream);
   if (found == seat_of_.end()) return;
-  free_.push_back(found->second);
-  seats_[found->second].stream.reset();
+  const Seat seat = found->second;
+  seats_[seat].stream.reset();
   seat_of_.erase(found);
+  // Who was promised the seat has it now.
+  seats_[seat].wanted ? changed_.notify_all() : offer(seat);
 }
 
 FrameNumber Streams::steps(Seat seat) const {
@@ -157,7 +261,8 @@ std::vector<Streams::Seat> Streams::seats() const {
 
 void Streams::wake_all() {
   const std::scoped_lock lock(mutex_);
-  idle_.notify_all();
+  ++wakes_;
+  changed_.notify_all();
 }
 
 }  // namespace penstock::pipeline

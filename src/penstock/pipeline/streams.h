@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "penstock/base/result.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/pipeline/record.h"
+#include "penstock/pipeline/timeout.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::pipeline {
@@ -29,16 +31,18 @@ class Streams {
   [[nodiscard]] bool many() const { return limits_.most > 1; }
   [[nodiscard]] std::optional<Seat> find(std::uint64_t stream) const;
 
-  /// The stream's seat; gives it one if it has none. In the pusher's turn.
+  /// The stream's seat; gives it one if it has none. In the pusher's turn. Waits for nobody.
   /// `begin`: called with a seat that the stream is given anew, and how many frames that had; none
   /// of them is in flight. It must not call back.
   /// \error kResourceExhausted  all seats are taken, and the plan evicts no stream.
-  /// \error kDeadlineExceeded   none of those that may be evicted was idle until `deadline`, or
-  ///                            until `ended()` at a call of wake_all() or before.
+  /// \error kDeadlineExceeded   busy(): of the streams that may be evicted each has frames in
+  /// flight,
+  ///                            or somebody else waits for its seat. See Queued.
   /// Or what `begin` says: then the stream has no seat.
   using Begin = std::function<Status(Seat, FrameNumber)>;
-  Result<Seat> admit(std::uint64_t stream, std::int64_t deadline, const Begin& begin,
-                     const std::function<bool()>& ended);
+  Result<Seat> admit(std::uint64_t stream, const Begin& begin);
+  [[nodiscard]] Error busy() const;
+  class Queued;
   /// The stream of the seat was used: that of a frame is, and one that gets a seat. Those that were
   /// used last longest ago are evicted first.
   void use(Seat seat);
@@ -57,7 +61,7 @@ class Streams {
   [[nodiscard]] std::uint64_t evicted() const;
   [[nodiscard]] std::vector<Seat> seats() const;            ///< That are taken.
   [[nodiscard]] std::vector<std::uint64_t> by_age() const;  ///< Known ones; the longest idle first.
-  void wake_all();  ///< Who waits for a seat asks `ended()` again.
+  void wake_all();  ///< Who waits for a seat goes on, though it has none.
 
  private:
   struct Taken {
@@ -66,20 +70,57 @@ class Streams {
     FrameNumber behind = 0;  // The last frame's number, and one.
     FrameNumber in_flight = 0;
     std::uint64_t used = 0;  // The larger, the later it was used last.
+    bool wanted = false;     // Somebody in line gets it: its stream has no more frames until then.
   };
 
-  Status free_a_seat(std::unique_lock<std::mutex>& lock, std::int64_t deadline,
-                     const std::function<bool()>& ended);
+  Result<Seat> take_seat(std::uint64_t stream);
+  Status free_a_seat();
   bool add_seat();
-  bool evict();
+  [[nodiscard]] std::optional<Seat> least_missed(std::uint64_t wanting) const;
+  void vacate(Seat seat);
+  void offer(Seat seat);
+  void serve_line();
 
   const plan::Streams limits_;
   mutable std::mutex mutex_;  // Guards all below.
-  std::condition_variable idle_;
-  std::vector<Taken> seats_;  // Grows up to limits_.most.
-  std::vector<Seat> free_;    // Has room for all of them.
+  std::condition_variable changed_;
+  std::vector<Queued*> line_;  // Who waits for a seat, first come first.
+  std::uint64_t wakes_ = 0;    // Calls of wake_all().
+  std::vector<Taken> seats_;   // Grows up to limits_.most.
+  std::vector<Seat> free_;     // Has room for all of them.
   std::unordered_map<std::uint64_t, Seat> seat_of_;
   std::uint64_t evicted_ = 0, uses_ = 0;
+};
+
+/// A frame's place in the line for a seat, from construction to destruction. It is promised the
+/// seat of the stream that is missed least: an idle one, else the one that was used last longest
+/// ago. That stream then waits in line itself for its next frame, so that no stream starves
+/// another.
+/// \threads  of one thread, outside the pusher's turn: frames of other streams go on meanwhile.
+class Streams::Queued {
+ public:
+  Queued(std::shared_ptr<Streams> streams, std::uint64_t stream);
+  Queued(const Queued&) = delete;
+  Queued& operator=(const Queued&) = delete;
+  ~Queued();
+
+  /// Until admit() finds a seat for the stream, as far as others leave it, or wake_all() was called
+  /// since the wait before. False: the patience is over.
+  bool wait(Patience& patience);
+  [[nodiscard]] Error busy() const { return streams_->busy(); }
+  /// Whether it waits for a seat of these.
+  [[nodiscard]] bool is_of(const Streams& streams) const { return streams_.get() == &streams; }
+
+ private:
+  friend class Streams;
+  [[nodiscard]] bool has_seat() const;  // Which is idle. Under the lock, as the next.
+  [[nodiscard]] bool may_go() const;
+
+  const std::shared_ptr<Streams> streams_;
+  const std::uint64_t stream_;
+  // Guarded by the streams' lock.
+  std::optional<Seat> promised_;
+  std::uint64_t wakes_;  // Calls of wake_all() that it knows.
 };
 
 }  // namespace penstock::pipeline

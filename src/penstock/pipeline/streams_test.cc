@@ -1,5 +1,6 @@
 // Streams: many sequences through one pipeline, each with states of its own.
 #include <array>
+#include <atomic>
 #include <map>
 #include <thread>
 
@@ -344,8 +345,8 @@ TEST(Streams, OnlyAnIdleOneGivesItsPlace) {
   const auto refused = put(*pipeline, 7, 4, std::chrono::milliseconds(1));
   EXPECT_EQ(refused.error().code, Code::kDeadlineExceeded);
   EXPECT_EQ(refused.error().message(),
-            "push: no room within 1 ms: stream 7: all 3 streams are in use and have frames in "
-            "flight; pop them");
+            "push: no room within 1 ms: stream 7: all 3 streams are in use, and those that may be "
+            "evicted have frames in flight; pop them");
   // It waits until a frame comes out.
   std::thread pusher([&] { EXPECT_TRUE(put(*pipeline, 7, 2)); });
   std::vector<std::uint64_t> came;
@@ -367,6 +368,61 @@ TEST(Streams, WhoWaitsForAPlaceIsWokenByTheEnd) {
       [&] { EXPECT_EQ(put(*pipeline, 6, 2, kForever).error().code, Code::kCancelled); });
   pipeline->cancel();
   pusher.join();
+}
+
+TEST(Streams, OthersGoOnWhileOneWaitsForAPlace) {
+  auto network = sequence(Writes::kItself, 3, true);
+  auto pipeline = started(network);
+  ASSERT_TRUE(put(*pipeline, 5, 4));
+  ASSERT_TRUE(put(*pipeline, 6, 4));
+  std::atomic<int> asked{0};
+  std::thread pusher([&] {
+    FrameOptions options{.stream = 7, .still_wanted = [&] { return ++asked > 0; }};
+    EXPECT_TRUE(pipeline->push({{number(2)}}, kForever, options));
+  });
+  while (asked < 2) std::this_thread::yield();  // It waits in line.
+  EXPECT_TRUE(put(*pipeline, 0, 4, kNoWait));
+  EXPECT_TRUE(put(*pipeline, 6, 4, kNoWait));  // Of these, 5 was used last longest ago.
+  EXPECT_EQ(put(*pipeline, 5, 4, kNoWait).error().code, Code::kDeadlineExceeded);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(pipeline->pop(kAWhile));
+  pusher.join();
+}
+
+TEST(Streams, NoneStarvesWhereMoreWaitThanHavePlaces) {
+  constexpr int kStreams = 5, kFrames = 40;
+  auto network = sequence(Writes::kItself, 3, true);
+  auto pipeline = started(network);
+  std::vector<std::thread> pushers;
+  std::atomic<int> left{kStreams};
+  for (std::uint64_t stream = 1; stream <= kStreams; ++stream) {
+    pushers.emplace_back([&, stream] {
+      // The last one ends the others: until then all go on.
+      for (int i = 0; i < kFrames || left > 0; ++i) {
+        ASSERT_TRUE(put(*pipeline, stream, 4, kAWhile));
+        if (i + 1 == kFrames) --left;
+      }
+    });
+  }
+  std::thread popper([&] {
+    for (auto popped = pipeline->pop(kForever); popped && *popped; popped = pipeline->pop(kForever))
+      EXPECT_TRUE((*popped)->ok());
+  });
+  for (auto& pusher : pushers) pusher.join();
+  pipeline->close();
+  popper.join();
+}
+
+TEST(Streams, WhoGivesUpLeavesTheLineToOthers) {
+  auto network = sequence(Writes::kItself, 2, true);
+  auto pipeline = started(network);
+  ASSERT_TRUE(put(*pipeline, 5, 4));
+  int asked = 0;
+  const FrameOptions options{.stream = 6, .still_wanted = [&] { return ++asked < 3; }};
+  const auto given_up = pipeline->push({{number(2)}}, kForever, options);
+  EXPECT_EQ(given_up.error().code, Code::kCancelled);
+  EXPECT_EQ(given_up.error().message(), "push: its caller has given it up");
+  EXPECT_EQ(asked, 3);
+  EXPECT_TRUE(put(*pipeline, 5, 4, kNoWait));
 }
 
 TEST(Streams, OneIsResetSavedRestoredAndEndedBesideOthersInFlight) {

@@ -1,8 +1,10 @@
 // How long a caller of the pipeline waits, and what it is told where that was too short.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -23,5 +25,38 @@ Error timed_out(std::string what, std::chrono::nanoseconds timeout, const Args&.
 inline std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
   return timeout <= std::chrono::nanoseconds::zero() ? 0 : deadline_after(timeout);
 }
+
+/// How long a caller waits, and who is asked meanwhile whether it still should.
+class Patience {
+ public:
+  /// `asked`: is not copied; empty: nobody.
+  Patience(std::int64_t deadline, const std::function<bool()>& asked)
+      : deadline_(deadline), asked_(asked ? &asked : nullptr) {}
+
+  [[nodiscard]] std::int64_t deadline() const { return deadline_; }
+  [[nodiscard]] bool given_up() const { return given_up_; }
+  /// When over() is to be asked again.
+  [[nodiscard]] std::int64_t next_look() const {
+    return asked_ == nullptr ? deadline_ : std::min(deadline_, now_ns() + kBetweenLooks);
+  }
+  bool over() {
+    if (deadline_ == 0) return true;
+    if (deadline_ == kNever && asked_ == nullptr) return false;
+    const std::int64_t now = now_ns();
+    if (now >= deadline_ || given_up_) return true;
+    if (asked_ == nullptr || now < next_question_) return false;
+    next_question_ = now + kBetweenLooks;
+    given_up_ = !(*asked_)();
+    return given_up_;
+  }
+
+ private:
+  static constexpr std::int64_t kBetweenLooks = 50'000'000;
+
+  const std::int64_t deadline_;
+  const std::function<bool()>* const asked_;
+  std::int64_t next_question_ = 0;
+  bool given_up_ = false;
+};
 
 }  // namespace penstock::pipeline

@@ -410,7 +410,7 @@ void place_inputs_and_outputs(State& state) {
 Status wire(State& state, const std::filesystem::path& folder, const backend::Registry& backends) {
   const auto functions = std::make_shared<function::FunctionBackend>(
       state.options.functions, state.options.native_code, &ready::make);
-  state.streams = std::make_unique<Streams>(state.plan.streams);
+  state.streams = std::make_shared<Streams>(state.plan.streams);
   PENSTOCK_TRY(state.bound, plan::read_bound_values(state.plan, folder));
   make_edges(state);
   choose_window(state);
