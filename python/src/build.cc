@@ -12,6 +12,7 @@
 #include "held.h"
 #include "penstock/app/tune.h"
 #include "penstock/base/files.h"
+#include "penstock/base/words.h"
 #include "penstock/cost/database.h"
 #include "penstock/frames/random.h"
 #include "penstock/hosts/hosts.h"
@@ -72,7 +73,7 @@ Status check_others(const nb::dict& values, const Infos& inputs, const plan::Bou
     if (std::ranges::find(inputs, name, &plan::TensorInfo::name) != inputs.end()) continue;
     const auto known = bound.find(name);
     if (known == bound.end()) {
-      return invalid_argument("no input '", name, "'; expected values of ", frames::listed(inputs));
+      return invalid_argument("no input '", name, "'; the inputs are ", quoted_names(inputs));
     }
     PENSTOCK_TRY(const auto sent, to_value(value, {name, known->second.type()}));
     PENSTOCK_CHECK_OK(plan::check_bound(bound, name, sent));
@@ -100,7 +101,7 @@ Result<frames::Frame> to_frame(nb::handle given, const Infos& inputs,
   const bool listed = PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0;
   const auto count = listed ? nb::len(given) : 1;
   if (count != inputs.size()) {
-    return invalid_argument("expected a dict with values of ", frames::listed(inputs), ", found ",
+    return invalid_argument("expected a dict of the inputs ", quoted_names(inputs), ", found ",
                             text_of(given.type().attr("__name__")));
   }
   for (std::size_t i = 0; i < count; ++i) {

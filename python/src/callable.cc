@@ -13,6 +13,7 @@
 #include "gil.h"
 #include "held.h"
 #include "penstock/app/app.h"
+#include "penstock/base/words.h"
 #include "tensors.h"
 #include "text.h"
 
@@ -27,10 +28,6 @@ constexpr std::size_t kLargeCopy = std::size_t{1} << 18;  // Bytes; beyond, othe
 
 std::string kind_of(nb::handle value) {
   return text_of(nb::handle(value.type()).attr("__name__"));
-}
-
-std::string names_of(const Ports& ports) {
-  return join(ports, ", ", [](const backend::Port& port) { return "'" + port.name + "'"; });
 }
 
 /// The exception in one line, then its traceback.
@@ -207,7 +204,7 @@ class PythonCall {
                         (outputs_.size() > 1 && PyList_Check(result.ptr()) != 0);
     if (!listed && outputs_.size() == 1) return python::store(result, outputs_[0], *outputs[0]);
     if (!listed || nb::len(result) != outputs_.size()) {
-      return invalid_argument("expected ", outputs_.size(), " outputs (", names_of(outputs_),
+      return invalid_argument("expected ", outputs_.size(), " outputs (", quoted_names(outputs_),
                               "), found ",
                               listed ? std::to_string(nb::len(result)) : "one " + kind_of(result));
     }
@@ -222,12 +219,12 @@ class PythonCall {
       const nb::str name(outputs_[i].name.c_str());
       if (!result.contains(name)) {
         return invalid_argument("output '", outputs_[i].name, "' is missing; the outputs are ",
-                                names_of(outputs_));
+                                quoted_names(outputs_));
       }
       PENSTOCK_CHECK_OK(python::store(nb::object(result[name]), outputs_[i], *outputs[i]));
     }
     if (nb::len(result) == outputs_.size()) return {};
-    return invalid_argument("expected the outputs ", names_of(outputs_), ", found ",
+    return invalid_argument("expected the outputs ", quoted_names(outputs_), ", found ",
                             text_of(nb::str(nb::object(result.attr("keys")()))));
   }
 

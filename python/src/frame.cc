@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "held.h"
+#include "penstock/base/words.h"
 #include "tensors.h"
 #include "text.h"
 
@@ -106,10 +107,8 @@ nb::object Frame::item(nb::handle key) {
   }
   if (const auto index = find(key)) return array(*index);
   const auto shown = text_of(nb::repr(key));
-  const auto text = concat("no output ", shown, "; the outputs are ",
-                           join(outputs_->infos, ", ", [](const plan::TensorInfo& info) {
-                             return "'" + info.name + "'";
-                           }));
+  const auto text =
+      concat("no output ", shown, "; the outputs are ", quoted_names(outputs_->infos));
   throw nb::key_error(text.c_str());
 }
 

@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "gil.h"
 #include "held.h"
+#include "penstock/base/words.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/report.h"
@@ -111,10 +112,6 @@ class Counted {
  private:
   std::atomic<int>& calls_;
 };
-
-std::string names_of(const std::vector<plan::TensorInfo>& infos) {
-  return join(infos, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
-}
 
 }  // namespace
 
@@ -280,13 +277,13 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
         const auto other = unknown_in(feed);
         raise(invalid_argument("input '", inputs[i].name, "' is missing",
                                other.empty() ? "" : " and " + other + " is none",
-                               "; the inputs are ", names_of(inputs)));
+                               "; the inputs are ", quoted_names(inputs)));
       }
       add(i, value);
     }
     if (static_cast<std::size_t>(PyDict_Size(feed.ptr())) == inputs.size()) return tensors;
     if (const auto other = unknown_in(feed); !other.empty()) {
-      raise(invalid_argument("no input ", other, "; the inputs are ", names_of(inputs)));
+      raise(invalid_argument("no input ", other, "; the inputs are ", quoted_names(inputs)));
     }
     check_bound_in(feed);
     return tensors;
@@ -295,14 +292,14 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
     const auto count = static_cast<std::size_t>(nb::len(feed));
     if (count != inputs.size()) {
       raise(invalid_argument("expected ", inputs.size(),
-                             inputs.size() == 1 ? " input (" : " inputs (", names_of(inputs),
+                             inputs.size() == 1 ? " input (" : " inputs (", quoted_names(inputs),
                              "), found ", count));
     }
     for (std::size_t i = 0; i < count; ++i) add(i, feed[i]);
     return tensors;
   }
   if (inputs.size() != 1) {
-    raise(invalid_argument("expected a dict of the inputs ", names_of(inputs), ", found ",
+    raise(invalid_argument("expected a dict of the inputs ", quoted_names(inputs), ", found ",
                            text_of(feed.type().attr("__name__"))));
   }
   add(0, feed);

@@ -13,6 +13,7 @@
 
 #include "errors.h"
 #include "gil.h"
+#include "penstock/base/words.h"
 #include "penstock/ready/caller.h"
 #include "penstock/ready/ready.h"
 #include "penstock/ready/sheet.h"
@@ -44,8 +45,7 @@ class Ready {
   nb::list call(nb::args arrays) {
     const auto ports = caller_.inputs();
     if (arrays.size() != ports.size()) {
-      raise(invalid_argument("expected ", ports.size(), " inputs (",
-                             join(ports, ", ", [](const auto& port) { return port.name; }),
+      raise(invalid_argument("expected ", ports.size(), " inputs (", quoted_names(ports),
                              "), found ", arrays.size())
                 .within({Where::kFunction, name_}));
     }

@@ -91,9 +91,9 @@ def test_frames_may_be_what_sources_give(package: Path, tmp_path: Path) -> None:
         (np.zeros((2, 1, 4), np.float32), "frames: expected a list of frames"),
         ({"x": np.zeros((1, 4), np.float32)}, "frames: expected a list of frames"),
         ([], "frames: expected one frame or more"),
-        ([{"x": frame(1)}, {"x": frame(1), "y": 3}], "frames: frame 1: no input 'y'; expected values of input 'x'"),
+        ([{"x": frame(1)}, {"x": frame(1), "y": 3}], "frames: frame 1: no input 'y'; the inputs are 'x'"),
         ([{"x": np.zeros(3, np.float32)}], "frames: frame 0: input 'x': expected f32"),
-        ([(frame(1), frame(2))], "frames: frame 0: expected a dict with values of input 'x', found tuple"),
+        ([(frame(1), frame(2))], "frames: frame 0: expected a dict of the inputs 'x', found tuple"),
     ],
 )
 def test_frames_that_are_none_are_named(package: Path, frames: Any, said: str) -> None:

@@ -16,6 +16,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
@@ -84,12 +85,10 @@ Result<std::pair<std::vector<serve::ModelSource*>, std::string>> addressed(
     auto called = serve::models_called(models, text.substr(0, colon));
     if (called) return std::pair(*std::move(called), text.substr(colon + 1));
   }
-  const auto names =
-      join(models, ", ", [](const auto& model) { return concat("'", model.name, "'"); });
   if (models.empty()) {
     return invalid_argument(option, ": is for a model (.onnx) that is served, found none");
   }
-  return invalid_argument(option, ": of several models (", names,
+  return invalid_argument(option, ": of several models (", quoted_names(models),
                           ") it names the one that it is for: expected MODEL:NAME=..., as in ",
                           models.front().name, ":", text, ", found '", text, "'");
 }

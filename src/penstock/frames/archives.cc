@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/npz.h"
 
 namespace penstock::frames {
@@ -113,8 +114,8 @@ Result<std::size_t> input_of_array(const Infos& inputs, const std::string& entry
                                    const std::string& place) {
   const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
   if (found == inputs.end()) {
-    return not_found(place, ": array '", entry, "' is no input; the inputs are ", names_of(inputs),
-                     ": name the arrays so");
+    return not_found(place, ": array '", entry, "' is no input; the inputs are ",
+                     quoted_names(inputs), ": name the arrays so");
   }
   PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
   return static_cast<std::size_t>(found - inputs.begin());

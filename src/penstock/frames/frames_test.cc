@@ -32,7 +32,7 @@ TEST(CheckFrames, NamesTheFrameAndTheInput) {
     return status ? "accepted" : status.error().message();
   };
   EXPECT_EQ(refusal({{number(1), number(2)}, {number(1)}}),
-            "frame 1: expected 2 values, of inputs 'x', 'y', found 1");
+            "frame 1: expected 2 values ('x', 'y'), found 1");
   EXPECT_THAT(refusal({{number(1), Tensor::allocate(DType::kI64, {1})}}),
               HasSubstr("input 'y': frame 0: expected f32[1], found i64[1]"));
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/frames/archives.h"
 
 namespace penstock::frames {
@@ -142,7 +143,8 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
     PENSTOCK_TRY(const bool found, add_files(inputs, order, files, columns));
     if (!found) {
       return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
-                       file_name_of(inputs.front().name), ".npy and so on, of ", names_of(inputs));
+                       file_name_of(inputs.front().name), ".npy and so on, of ",
+                       quoted_names(inputs));
     }
     ++frames;
     for (const auto& [i, values] : columns) {
@@ -159,7 +161,7 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
     }
     return not_found("folder '", folder.string(),
                      "': holds no file of an input; expected <name>.npy, .pb or a picture of ",
-                     names_of(inputs), ", or a folder of them or a .npz for each frame");
+                     quoted_names(inputs), ", or a folder of them or a .npz for each frame");
   }
   return {};
 }
@@ -184,10 +186,6 @@ Status take_bound(std::size_t first, const Infos& known, const plan::BoundValues
 
 }  // namespace
 
-std::string names_of(const Infos& inputs) {
-  return join(inputs, ", ", [](const auto& info) { return "'" + info.name + "'"; });
-}
-
 // Names may hold '=', and so may paths: the longest name that is an input wins.
 Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
   std::size_t best = inputs.size();
@@ -200,11 +198,11 @@ Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
     const bool is_file = equals == std::string::npos && !inputs.empty();
     return invalid_argument("--input: expected NAME=FILE, found '", text, "'; the inputs are ",
-                            names_of(inputs),
+                            quoted_names(inputs),
                             is_file ? concat(": write --input ", inputs[0].name, "=", text) : "");
   }
   return not_found("--input: no input '", text.substr(0, equals), "'; the inputs are ",
-                   names_of(inputs));
+                   quoted_names(inputs));
 }
 
 bool has_files(const SourceOptions& options) {

@@ -51,9 +51,6 @@ std::vector<plan::TensorInfo> nameable(std::vector<plan::TensorInfo> inputs,
 /// Whether any files are named.
 bool has_files(const SourceOptions& options);
 
-/// "'x', 'y'"
-std::string names_of(const std::vector<plan::TensorInfo>& inputs);
-
 /// The position of the input that a "NAME=FILE" names. \error kNotFound, kInvalidArgument
 Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
 

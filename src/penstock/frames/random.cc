@@ -63,11 +63,6 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
   return frames;
 }
 
-std::string listed(const std::vector<plan::TensorInfo>& inputs) {
-  return concat(inputs.size() == 1 ? "input " : "inputs ",
-                join(inputs, ", ", [](const auto& info) { return concat("'", info.name, "'"); }));
-}
-
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames) {
   const bool late_or_full =

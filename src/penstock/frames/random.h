@@ -35,7 +35,4 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames);
 
-/// "input 'x'", "inputs 'x', 'y'": as advice names those whose values made a network fail.
-std::string listed(const std::vector<plan::TensorInfo>& inputs);
-
 }  // namespace penstock::frames

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "penstock/frames/random.h"
+#include "penstock/base/words.h"
 #include "penstock/frames/sound.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/image.h"
@@ -120,8 +120,8 @@ Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vect
     const auto& frame = frames[number];
     const std::string where = concat("frame ", number);
     if (frame.size() != inputs.size()) {
-      return invalid_argument(where, ": expected ", inputs.size(), " values, of ", listed(inputs),
-                              ", found ", frame.size());
+      return invalid_argument(where, ": expected ", inputs.size(), " values (",
+                              quoted_names(inputs), "), found ", frame.size());
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       PENSTOCK_CHECK_OK(check_value(frame[i], inputs[i], where));

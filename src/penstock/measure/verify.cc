@@ -5,6 +5,8 @@
 #include <deque>
 #include <utility>
 
+#include "penstock/base/words.h"
+
 namespace penstock::measure {
 namespace {
 
@@ -85,8 +87,9 @@ class Run {
     }
     auto text = popped.error().message();
     if (!expected && popped.outcome() == pipeline::Outcome::kError) {
-      text += concat("; the reference fails too: the values of ", frames::listed(setting_.inputs),
-                     " or the model are at fault; check the frames (--input)");
+      text +=
+          concat("; the reference fails too: the frame's values (", quoted_names(setting_.inputs),
+                 ") or the model are at fault; check the frames (--input)");
     }
     report_.failures.push_back(std::move(text));
   }

@@ -1,6 +1,7 @@
 // Push: a frame waits for its turn, for room and for its stream, and becomes visible to the stages.
 #include <algorithm>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/pipeline.h"
@@ -269,9 +270,6 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
                                    const FrameOptions& options) {
   return guarded([&]() -> Result<FrameNumber> {
     const auto& wanted = generations_->inputs;
-    const auto names = [&] {
-      return join(wanted, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
-    };
     std::vector<Tensor> ordered(wanted.size());
     std::vector<bool> given(wanted.size(), false);
     for (const auto& [name, tensor] : inputs) {
@@ -282,7 +280,8 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
         continue;
       }
       if (found == wanted.end())
-        return invalid_argument("push: no input '", name, "'; the inputs are ", names());
+        return invalid_argument("push: no input '", name, "'; the inputs are ",
+                                quoted_names(wanted));
       const auto i = static_cast<std::size_t>(found - wanted.begin());
       if (given[i]) return invalid_argument("push: input '", name, "' is given twice");
       given[i] = true;
@@ -291,7 +290,7 @@ Result<FrameNumber> Pipeline::push(const Named& inputs, std::chrono::nanoseconds
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (!given[i])
         return invalid_argument("push: input '", wanted[i].name, "' is missing; the inputs are ",
-                                names());
+                                quoted_names(wanted));
     }
     return push(ordered, timeout, options);
   });

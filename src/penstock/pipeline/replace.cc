@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/thread.h"
@@ -21,12 +22,9 @@ bool same_type(const Type& a, const Type& b) {
 
 Status check_same(const char* what, const std::vector<plan::TensorInfo>& old,
                   const std::vector<plan::TensorInfo>& fresh) {
-  const auto names = [](const std::vector<plan::TensorInfo>& infos) {
-    return join(infos, ", ", [](const plan::TensorInfo& info) { return "'" + info.name + "'"; });
-  };
   if (!std::ranges::equal(old, fresh, {}, &plan::TensorInfo::name, &plan::TensorInfo::name)) {
-    return invalid_argument("the ", what, "s: expected ", names(old),
-                            ", as the pipeline has them, found ", names(fresh));
+    return invalid_argument("the ", what, "s: expected ", quoted_names(old),
+                            ", as the pipeline has them, found ", quoted_names(fresh));
   }
   for (std::size_t i = 0; i < old.size(); ++i) {
     if (same_type(old[i].type, fresh[i].type)) continue;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
 #include "penstock/tensor/number.h"
 
@@ -17,10 +18,6 @@ namespace penstock::serve {
 namespace {
 
 using plan::TensorInfo;
-
-std::string names_of(const std::vector<TensorInfo>& infos) {
-  return join(infos, ", ", [](const TensorInfo& info) { return "'" + info.name + "'"; });
-}
 
 std::optional<std::size_t> index_of(const std::vector<TensorInfo>& infos, const std::string& name) {
   const auto found = std::ranges::find(infos, name, &TensorInfo::name);
@@ -142,7 +139,7 @@ Result<std::vector<Tensor>> read_inputs(Request& request, const Interface& inter
     const auto index = index_of(interface.inputs, input.name);
     if (!index && !interface.bound.contains(input.name)) {
       return invalid_argument("unexpected inference input '", input.name, "' for model '",
-                              request.model, "'; its inputs are ", names_of(interface.inputs));
+                              request.model, "'; its inputs are ", quoted_names(interface.inputs));
     }
     if (index && given[*index])
       return in_input(invalid_argument("expected it once, found it twice"), input.name);
@@ -169,7 +166,8 @@ Status check_outputs(const Request& request, const Interface& interface) {
     const auto index = index_of(interface.outputs, output.name);
     if (!index) {
       return invalid_argument("unexpected inference output '", output.name, "' for model '",
-                              request.model, "'; its outputs are ", names_of(interface.outputs));
+                              request.model, "'; its outputs are ",
+                              quoted_names(interface.outputs));
     }
     if (asked[*index])
       return in_output(invalid_argument("expected it once, found it twice"), output.name);

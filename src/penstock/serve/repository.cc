@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/app/source.h"
+#include "penstock/base/words.h"
 #include "penstock/serve/load_settings.h"
 #include "penstock/serve/upload.h"
 
@@ -73,8 +74,7 @@ Result<std::vector<ModelSource*>> models_called(std::vector<ModelSource>& models
     if (only || model.name == name || versioned == name) called.push_back(&model);
   }
   if (!called.empty()) return called;
-  const auto known =
-      join(models, ", ", [](const ModelSource& model) { return concat("'", model.name, "'"); });
+  const auto known = quoted_names(models);
   return invalid_argument("expected a model that is served (", known.empty() ? "none" : known,
                           "), found '", name, "'");
 }
