@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "expression.h"
+#include "penstock/base/words.h"
 #include "program.h"
 #include "waiter.h"
 
@@ -154,9 +155,9 @@ Status Context::run(const backend::Call& call, std::span<const Tensor* const> in
 
 Status Context::start(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   if (inputs.size() != program_->inputs.size() || outputs.size() != program_->outputs.size()) {
-    return invalid_argument("expected ", program_->inputs.size(), " inputs and ",
-                            program_->outputs.size(), " outputs, found ", inputs.size(), " and ",
-                            outputs.size());
+    return invalid_argument("expected ", counted(program_->inputs.size(), "input"), " and ",
+                            counted(program_->outputs.size(), "output"), ", found ", inputs.size(),
+                            " and ", outputs.size());
   }
   PENSTOCK_CHECK_OK(gpu_.use());
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bring_input(i, *inputs[i]));

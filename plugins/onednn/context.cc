@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "program.h"
 
 namespace penstock::onednn {
@@ -150,9 +151,9 @@ Status Context::run(const backend::Call&, std::span<const Tensor* const> inputs,
 
 Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   if (inputs.size() != program_->inputs.size() || outputs.size() != program_->outputs.size()) {
-    return invalid_argument("expected ", program_->inputs.size(), " inputs and ",
-                            program_->outputs.size(), " outputs, found ", inputs.size(), " and ",
-                            outputs.size());
+    return invalid_argument("expected ", counted(program_->inputs.size(), "input"), " and ",
+                            counted(program_->outputs.size(), "output"), ", found ", inputs.size(),
+                            " and ", outputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));
   for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(bind_output(i, *outputs[i]));

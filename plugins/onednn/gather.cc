@@ -6,6 +6,7 @@
 
 #include "kernels.h"
 #include "operators.h"
+#include "penstock/base/words.h"
 #include "pointwise.h"
 
 namespace penstock::onednn {
@@ -36,7 +37,7 @@ Status check_indices(const Builder& builder, ValueId id) {
 }
 
 Error out_of_range(std::int64_t size) {
-  return invalid_argument("an index is out of range: the dimension has ", size, " elements");
+  return invalid_argument("an index is out of range: the dimension has ", counted(size, "element"));
 }
 
 /// Constant indices begin, begin + step, ...: then the result is a window of the data.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "forecast.h"
+#include "penstock/base/words.h"
 #include "session.h"
 #include "values.h"
 #include "wire.h"
@@ -100,8 +101,9 @@ Status Context::compute(std::span<const Tensor* const> inputs, std::span<Tensor*
 
 Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   if (inputs.size() != input_slots_.size() || outputs.size() != output_slots_.size()) {
-    return invalid_argument("expected ", input_slots_.size(), " inputs and ", output_slots_.size(),
-                            " outputs, found ", inputs.size(), " and ", outputs.size());
+    return invalid_argument("expected ", counted(input_slots_.size(), "input"), " and ",
+                            counted(output_slots_.size(), "output"), ", found ", inputs.size(),
+                            " and ", outputs.size());
   }
   some_absent_ = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));

@@ -9,6 +9,7 @@
 
 #include "model.h"
 #include "penstock/backend/buffer_cache.h"
+#include "penstock/base/words.h"
 
 namespace penstock::openvino {
 namespace {
@@ -161,8 +162,9 @@ ov_status_e Context::wait_until(std::int64_t deadline_ns) const {
 
 Status Context::start(std::span<const Tensor* const> inputs, std::span<Tensor* const> outputs) {
   if (inputs.size() != input_slots_.size() || outputs.size() != output_slots_.size()) {
-    return invalid_argument("expected ", input_slots_.size(), " inputs and ", output_slots_.size(),
-                            " outputs, found ", inputs.size(), " and ", outputs.size());
+    return invalid_argument("expected ", counted(input_slots_.size(), "input"), " and ",
+                            counted(output_slots_.size(), "output"), ", found ", inputs.size(),
+                            " and ", outputs.size());
   }
   PENSTOCK_CHECK_OK(wait(backend::kNoDeadline));
   for (std::size_t i = 0; i < inputs.size(); ++i) PENSTOCK_CHECK_OK(bind_input(i, *inputs[i]));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/backend/request.h"
+#include "penstock/base/words.h"
 #include "penstock/graph/interface.h"
 
 namespace penstock::openvino {
@@ -120,7 +121,7 @@ Result<std::vector<PortHandle>> input_ports(const Engine& engine, const ov_compi
   }
   if (named != count) {
     return make_error(Code::kUnimplemented, "OpenVINO keeps ", count, " of the model's ",
-                      inputs.size(), " inputs and the names of ", named, " only");
+                      counted(inputs.size(), "input"), " and the names of ", named, " only");
   }
   return ports;
 }
@@ -130,7 +131,8 @@ Result<std::vector<PortHandle>> output_ports(const Engine& engine, const ov_comp
   const Api& api = engine.api;
   PENSTOCK_TRY(const auto count, count_ports(engine, model, api.ov_compiled_model_outputs_size));
   if (count != expected) {
-    return internal_error("OpenVINO makes ", count, " outputs of the model's ", expected);
+    return internal_error("OpenVINO makes ", counted(count, "output"), " of the model's ",
+                          expected);
   }
   return ports_by_index(engine, model, count, api.ov_compiled_model_output_by_index);
 }

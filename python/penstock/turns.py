@@ -98,7 +98,8 @@ class Turns:
             raise FailedPrecondition(f"{what}: another thread is in push(), pop() or run(); wait for it")
         if waiting := self._core.in_flight:
             raise FailedPrecondition(
-                f"{what}: {waiting} frames that were pushed are in flight; pop them, or wait for their callbacks, first"
+                f"{what}: expected no pushed frames in flight, found {waiting}; "
+                "pop them, or wait for their callbacks, first"
             )
 
 

@@ -94,8 +94,8 @@ Status store_items(const nb::list& items, const backend::Port& port, Tensor& slo
   }
   const auto count = static_cast<std::int64_t>(nb::len(items));
   if (count > dims.front().bound) {
-    return make_error(Code::kOutOfRange, "expected at most ", dims.front().bound, " items, found ",
-                      count)
+    return make_error(Code::kOutOfRange, "expected at most ", counted(dims.front().bound, "item"),
+                      ", found ", count)
         .within({Where::kOutput, port.name});
   }
   plan::TensorInfo item{port.name, port.type};
@@ -204,8 +204,8 @@ class PythonCall {
                         (outputs_.size() > 1 && PyList_Check(result.ptr()) != 0);
     if (!listed && outputs_.size() == 1) return python::store(result, outputs_[0], *outputs[0]);
     if (!listed || nb::len(result) != outputs_.size()) {
-      return invalid_argument("expected ", outputs_.size(), " outputs (", quoted_names(outputs_),
-                              "), found ",
+      return invalid_argument("expected ", counted(outputs_.size(), "output"), " (",
+                              quoted_names(outputs_), "), found ",
                               listed ? std::to_string(nb::len(result)) : "one " + kind_of(result));
     }
     for (std::size_t i = 0; i < outputs_.size(); ++i) {

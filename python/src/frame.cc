@@ -101,8 +101,7 @@ nb::object Frame::item(nb::handle key) {
     auto index = nb::cast<std::int64_t>(key);
     if (index < 0) index += count;
     if (index >= 0 && index < count) return array(static_cast<std::size_t>(index));
-    const auto text = concat("this frame has ", count, count == 1 ? " output" : " outputs",
-                             ", found index ", index);
+    const auto text = concat("this frame has ", counted(count, "output"), ", found index ", index);
     throw nb::index_error(text.c_str());
   }
   if (const auto index = find(key)) return array(*index);

@@ -291,9 +291,8 @@ std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
   if (PyTuple_Check(feed.ptr()) || PyList_Check(feed.ptr())) {
     const auto count = static_cast<std::size_t>(nb::len(feed));
     if (count != inputs.size()) {
-      raise(invalid_argument("expected ", inputs.size(),
-                             inputs.size() == 1 ? " input (" : " inputs (", quoted_names(inputs),
-                             "), found ", count));
+      raise(invalid_argument("expected ", counted(inputs.size(), "input"), " (",
+                             quoted_names(inputs), "), found ", count));
     }
     for (std::size_t i = 0; i < count; ++i) add(i, feed[i]);
     return tensors;
@@ -499,8 +498,8 @@ nb::object Pipeline::try_pop() {
 nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
   release_dropped();
   if (const auto waiting = in_flight(); waiting > 0) {
-    raise(make_error(Code::kFailedPrecondition, "run: ", waiting,
-                     " frames are in flight; use push and pop, or pop them first"));
+    raise(make_error(Code::kFailedPrecondition, "run: expected no frames in flight, found ",
+                     waiting, "; use push and pop, or pop them first"));
   }
   try {
     const auto number = value_or_raise(push(tensors_of(feed), kForever, {.stream = stream}));

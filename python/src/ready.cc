@@ -45,7 +45,7 @@ class Ready {
   nb::list call(nb::args arrays) {
     const auto ports = caller_.inputs();
     if (arrays.size() != ports.size()) {
-      raise(invalid_argument("expected ", ports.size(), " inputs (", quoted_names(ports),
+      raise(invalid_argument("expected ", counted(ports.size(), "input"), " (", quoted_names(ports),
                              "), found ", arrays.size())
                 .within({Where::kFunction, name_}));
     }

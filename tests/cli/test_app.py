@@ -518,7 +518,7 @@ def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
     assert len(repeated) == 9  # Without --streams one behind the other.
     assert not any("stream" in json.loads(line) for line in repeated)
     refused = penstock("run", model, "--state", "t=s", "--streams", "2", *files)
-    assert "3 files of an input are as many streams, and 2 are allowed; give --streams 3" in refused.error
+    assert "3 files of an input are as many streams: expected at most 2; give --streams 3" in refused.error
 
 
 # Open dimensions of networks, and inputs that are neither a state nor random.
@@ -857,7 +857,7 @@ def test_an_interrupt_tells_of_a_call_that_hangs_and_the_next_one_ends_it(runnin
     node = {"function": "./libapply.so", "options": {"gain": 1}, "inputs": sources}
     app = {"inputs": {"frame": None}, "nodes": {"apply": node}, "outputs": {"y": "apply.frame"}}
     with running(write(tmp_path, app)) as process:
-        for awaited in "inside", "frames in flight do not come out: a call may hang; interrupt again to end at once":
+        for awaited in "inside", "in flight did not come out: a call may hang; interrupt again to end at once":
             while awaited not in (line := process.stderr.readline()):
                 assert line, "it ended"
             process.send_signal(signal.SIGINT)

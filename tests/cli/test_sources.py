@@ -147,7 +147,7 @@ def test_an_array_that_the_first_archive_lacks_is_not_dropped(penstock, tmp_path
     outcome = penstock("run", model, "--inputs", folder, "--json")
     assert (outcome.json["ok"], outcome.json["errors"]) == (1, 1)
     (failure,) = outcome.json["failures"]
-    assert "expected 1 arrays, as many as the folder's first archive has, found 2" in failure["message"]
+    assert "expected 1 array, as many as the folder's first archive has, found 2" in failure["message"]
 
 
 def test_bench_and_verify_take_folders(well, double, rows, cpu):

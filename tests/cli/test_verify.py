@@ -100,7 +100,7 @@ def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, 
     assert "the reference fails too; the inputs were random, integers in 'i': bind what never changes" in outcome.err
     assert "give frames that come out with --input" in outcome.json["why_unjudged"]
     text = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1").out
-    assert "inconclusive: 1 frames (1 not judged), 0 problems" in text
+    assert "inconclusive: 1 frame (1 not judged), 0 problems" in text
     np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
     outcome = penstock("verify", "p", "--inputs", "i.npz")
     assert "the reference fails too" in outcome.error

@@ -326,7 +326,7 @@ def test_the_timeline_shows_the_trace(page):
 def test_a_call_that_ends_after_the_trace_counts_until_there(open_page):
     made = report()
     made["trace"]["lanes"][0]["spans"] = [{"frame": 0, "ready": 0, "start": 0, "end": 10 * made["trace"]["seconds"]}]
-    assert "busy 100 %, 1 calls" in open_page(made).locator("#section-timeline").inner_text()
+    assert "busy 100 %, 1 call" in open_page(made).locator("#section-timeline").inner_text()
 
 
 def test_a_report_without_a_trace_says_so(open_page):

@@ -272,7 +272,7 @@ def test_shapes_may_be_open_up_to_a_bound() -> None:
         (np.zeros(1), r"function 'f': output 'y': expected f32\[1\], found f64\[1\]; convert it with .astype"),
         (np.zeros(2, np.float32), r"function 'f': output 'y': expected f32\[1\], found f32\[2\]"),
         ("text", "function 'f': output 'y': expected an array .* found str"),
-        ((1, 2), r"function 'f': expected 1 outputs \('y'\), found 2"),
+        ((1, 2), r"function 'f': expected 1 output \('y'\), found 2"),
         ({"z": value(0)}, "function 'f': output 'y' is missing; the outputs are 'y'"),
         ({"y": value(0), "z": value(0)}, r"function 'f': expected the outputs 'y', found .*\['y', 'z'\]"),
         ([value(0)], "function 'f': output 'y': expected an array .* found a list"),
@@ -393,7 +393,9 @@ def test_a_state_feeds_the_next_frame() -> None:
         pipeline.reset_states()
         assert [result["sum"][0] for result in pipeline.stream([value(5), value(6)])] == [5, 11]
         pipeline.push(value(1))
-        with pytest.raises(penstock.FailedPrecondition, match="reset_states: 1 frames are in flight; pop them first"):
+        with pytest.raises(
+            penstock.FailedPrecondition, match="reset_states: expected no frames in flight, found 1; pop them first"
+        ):
             pipeline.reset_states()
         pipeline.pop()
         with pipeline.stream(value(i) for i in range(100)) as left:
@@ -437,7 +439,9 @@ def test_streams_have_states_of_their_own() -> None:
             calls[2].save,
             lambda: calls[2].restore({"sum.held.last": value(1)}),
         ):
-            with pytest.raises(penstock.FailedPrecondition, match="_stream: stream 7: 1 frames are in flight"):
+            with pytest.raises(
+                penstock.FailedPrecondition, match="_stream: stream 7: expected no frames in flight, found 1"
+            ):
                 change()
         saved = calls[1].save()
         assert {name: list(array) for name, array in saved.items()} == {"sum.held.last": [6]}

@@ -201,7 +201,10 @@ def test_run_and_streams_wait_for_callbacks() -> None:
         pipeline.push(value(0), done=lambda _: called.set())
         assert reached.wait(60)
         for refused in (lambda: pipeline(value(1)), lambda: pipeline.stream([value(1)]).__next__()):
-            with pytest.raises(penstock.FailedPrecondition, match="1 frames .* pop them, or wait for their callbacks"):
+            with pytest.raises(
+                penstock.FailedPrecondition,
+                match="expected no pushed frames in flight, found 1; pop them, or wait for their callbacks",
+            ):
                 refused()
         opened.set()
         assert called.wait(60)

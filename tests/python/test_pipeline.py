@@ -569,7 +569,7 @@ def test_frames_of_one_way_are_not_taken_by_another(pipeline: penstock.Pipeline)
         pipeline.pop()
     stream.close()
     pipeline.push(frame(1))
-    with pytest.raises(penstock.FailedPrecondition, match="1 frames that were pushed are in flight"):
+    with pytest.raises(penstock.FailedPrecondition, match="expected no pushed frames in flight, found 1;"):
         pipeline.run(None, frame(1))
     with pytest.raises(penstock.FailedPrecondition, match="in flight"):
         pipeline.submit(frame(1))

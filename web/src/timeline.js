@@ -1,6 +1,6 @@
 // Who was busy when: the spans that the build traced in its last comparison, a lane for each worker.
 import { make, section } from "./dom.js";
-import { duration, percent } from "./format.js";
+import { counted, duration, percent } from "./format.js";
 
 /** Rows such that spans of one row do not overlap: a worker may have several calls in flight. */
 function rowsOf(spans) {
@@ -46,7 +46,7 @@ function laneOf(lane, seconds) {
       "div",
       { class: "lane-name" },
       make("b", {}, lane.name),
-      ` busy ${percent(busySeconds(spans, seconds) / seconds)}, ${spans.length} calls`,
+      ` busy ${percent(busySeconds(spans, seconds) / seconds)}, ${counted(spans.length, "call")}`,
     ),
     make("div", { class: "lane", style: `height:${count * 1.5}em`, "aria-hidden": "true" }, bars),
   ];

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/cost/analytic.h"
 #include "penstock/planner/solve.h"
 
@@ -23,7 +24,7 @@ void add_devices(const std::vector<device::Device>& devices, planner::Problem& p
     const auto type = static_cast<std::size_t>(same - sizes.begin());
     if (same == sizes.end()) {
       sizes.push_back(device.cpus.size());
-      problem.types.emplace_back().name = concat(device.cpus.size(), " CPUs");
+      problem.types.emplace_back().name = counted(device.cpus.size(), "CPU");
       problem.modes.push_back({"", static_cast<int>(type), 0});
     }
     problem.types[type].devices.push_back(device::to_string(device));

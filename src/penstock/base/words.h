@@ -1,7 +1,9 @@
 // How messages put names and numbers into words.
 #pragma once
 
+#include <concepts>
 #include <string>
+#include <string_view>
 
 #include "penstock/base/error.h"
 
@@ -11,6 +13,12 @@ namespace penstock {
 template <typename Range>
 std::string quoted_names(const Range& named) {
   return join(named, ", ", [](const auto& one) { return concat("'", one.name, "'"); });
+}
+
+/// "1 array", "3 arrays": `noun` is in the singular, and an s makes its plural.
+template <std::integral Count>
+std::string counted(Count count, std::string_view noun) {
+  return concat(count, " ", noun, count == 1 ? "" : "s");
 }
 
 }  // namespace penstock

@@ -1,6 +1,7 @@
-// Names of one, several and no things as messages list them.
+// Names and numbers of one, several and no things, as messages have them.
 #include "penstock/base/words.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ TEST(WordsTest, NamesAreQuotedInTheirOrder) {
   EXPECT_EQ(quoted_names(std::vector<Thing>{{"y"}, {"x y"}}), "'y', 'x y'");
   EXPECT_EQ(quoted_names(std::vector<Thing>{{"x"}}), "'x'");
   EXPECT_EQ(quoted_names(std::vector<Thing>{}), "");
+}
+
+TEST(WordsTest, ANounAgreesWithItsNumber) {
+  EXPECT_EQ(counted(1, "array"), "1 array");
+  EXPECT_EQ(counted(0U, "array"), "0 arrays");
+  EXPECT_EQ(counted(std::uint64_t{21}, "CPU"), "21 CPUs");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/c/ports.h"
 
 namespace penstock::c {
@@ -35,10 +36,10 @@ Result<std::size_t> count_of(std::span<const std::int64_t> dims) {
 
 Status check_memory(const penstock_tensor& given, std::size_t bytes) {
   if (bytes > 0 && given.data == nullptr) {
-    return invalid_argument("no data: expected ", bytes, " bytes, found NULL");
+    return invalid_argument("no data: expected ", counted(bytes, "byte"), ", found NULL");
   }
   if (given.capacity_bytes < bytes) {
-    return invalid_argument("expected ", bytes, " bytes, found ", given.capacity_bytes,
+    return invalid_argument("expected ", counted(bytes, "byte"), ", found ", given.capacity_bytes,
                             " (capacity_bytes)");
   }
   return {};
@@ -51,8 +52,8 @@ Result<Tensor> to_strings(const penstock_tensor& given, std::vector<std::int64_t
   values.reserve(count);
   for (const auto& text : std::span(static_cast<const penstock_string*>(given.data), count)) {
     if (text.data == nullptr && text.bytes > 0) {
-      return invalid_argument("element ", values.size(), ": no text: expected ", text.bytes,
-                              " bytes, found NULL");
+      return invalid_argument("element ", values.size(), ": no text: expected ",
+                              counted(text.bytes, "byte"), ", found NULL");
     }
     values.emplace_back(text.data == nullptr ? "" : text.data, text.bytes);
   }
@@ -86,7 +87,7 @@ Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<con
 Result<std::vector<Tensor>> to_tensors(const penstock_tensor* given, std::size_t count,
                                        const std::shared_ptr<const void>& owner) {
   if (given == nullptr && count > 0) {
-    return invalid_argument("expected ", count, " tensors, found NULL");
+    return invalid_argument("expected ", counted(count, "tensor"), ", found NULL");
   }
   std::vector<Tensor> tensors;
   for (const auto& one : std::span(given, count)) {

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/tune.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
@@ -207,8 +208,8 @@ Result<int> run(const BuildOptions& options) {
   } else {
     print(report_text(report) + known_text(report) +
           concat("written to '", options.package.string(), "' in ", number(report.seconds, 1),
-                 " s, ", report.measured_parts, " parts and ", report.measured_plans,
-                 " plans measured\n") +
+                 " s, ", counted(report.measured_parts, "part"), " and ",
+                 counted(report.measured_plans, "plan"), " measured\n") +
           budget_text(report, to.budget_seconds));
     if (!options.hosts.empty()) {
       if (const auto all = hosts::read_hosts(options.hosts)) print(connections_text(*all));

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/app.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/refused_node.h"
@@ -79,8 +80,8 @@ Result<graph::Graph> import_file(const std::filesystem::path& file,
   PENSTOCK_TRY(auto options, to_import_options(arguments));
   PENSTOCK_TRY(auto graph, import_model(file, std::move(options), backends, custom_ops));
   const auto& notes = graph.import;
-  spdlog::info("imported '{}': {} nodes in the file, {} after cleaning, {} folded", file.string(),
-               notes.file_nodes, graph.nodes.size(), notes.folded_nodes);
+  spdlog::info("imported '{}': {} in the file, {} after cleaning, {} folded", file.string(),
+               counted(notes.file_nodes, "node"), graph.nodes.size(), notes.folded_nodes);
   if (notes.not_folded) {
     spdlog::warn(
         "no engine is here to evaluate constants (see 'penstock backends'): names and indices of "

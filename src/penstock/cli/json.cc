@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "penstock/base/error.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -29,7 +30,7 @@ std::string batch_line(const pipeline::StageStats& stage) {
   const auto mean =
       static_cast<double>(frames) / static_cast<double>(std::max<std::uint64_t>(calls, 1));
   return concat(stage.name, ": ", number(mean, 2), " of up to ", stage.calls.size(),
-                " frames a call, ", stage.surplus, " rows computed for no frame\n");
+                " frames a call, ", counted(stage.surplus, "row"), " computed for no frame\n");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "penstock/base/error.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/text.h"
 
 namespace penstock::cli {
@@ -161,14 +162,13 @@ std::string report_text(const tune::Report& report) {
           ways_table(report.ways, own == report.ways.end() ? 0 : own->worth(latency), latency);
   text += "\npartitions of the chosen plan:\n";
   for (const auto& part : report.parts) {
-    text +=
-        concat("stage", part.stage, ": ", part.backend, " runs ", shortened(part.label), " (",
-               part.nodes.size(), part.nodes.size() == 1 ? " node): " : " nodes): ", part.reason,
-               part.limit_seconds > 0 && part.seconds > 0
-                   ? concat("; ", percent(part.limit_seconds / part.seconds),
-                            " of what its device could do, by ", part.bound)
-                   : "",
-               "\n");
+    text += concat("stage", part.stage, ": ", part.backend, " runs ", shortened(part.label), " (",
+                   counted(part.nodes.size(), "node"), "): ", part.reason,
+                   part.limit_seconds > 0 && part.seconds > 0
+                       ? concat("; ", percent(part.limit_seconds / part.seconds),
+                                " of what its device could do, by ", part.bound)
+                       : "",
+                   "\n");
     for (const auto& trial : part.trials) text += "    " + trial_text(trial) + "\n";
   }
   text += limit_text(report);

@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
@@ -222,9 +223,9 @@ class Stream {
       if (popped.error().code != Code::kDeadlineExceeded) return popped.error();
       if (summary_.interrupted && ++futile_ == kFutile) {
         spdlog::warn(
-            "interrupted, but {} frames in flight do not come out: a call may hang; "
+            "interrupted, but {} in flight did not come out: a call may hang; "
             "interrupt again to end at once, and --max-run names it",
-            pushed_ - summary_.frames);
+            counted(pushed_ - summary_.frames, "frame"));
       }
       return {};
     }
@@ -326,11 +327,11 @@ Json to_json(const plan::Plan& plan, const Summary& summary) {
 }
 
 std::string to_text(const plan::Plan& plan, const Summary& summary) {
-  std::string text = concat("model '", plan.model, "': ", summary.frames, " frames in ",
+  std::string text = concat("model '", plan.model, "': ", counted(summary.frames, "frame"), " in ",
                             number(summary.seconds, 3), " s, ", number(rate_of(summary), 1),
                             " frames a second", summary.interrupted ? " (interrupted)" : "", "\n");
-  text += concat(summary.ok, " ok, ", summary.errors, " errors, ", summary.drops, " dropped, ",
-                 summary.cancelled, " cancelled\n");
+  text += concat(summary.ok, " ok, ", counted(summary.errors, "error"), ", ", summary.drops,
+                 " dropped, ", summary.cancelled, " cancelled\n");
   text += packages_text(summary.stats);
   if (const auto& latency = summary.latency; latency.count > 0) {
     text += concat("latency p50 ", duration(latency.p50_ns), ", p90 ", duration(latency.p90_ns),

@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/words.h"
 #include "penstock/cli/text.h"
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/edge.h"
@@ -91,7 +92,7 @@ std::vector<std::string> notes_on(const plan::Stage& stage) {
   if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
   if (stage.lanes > 0) notes.push_back(concat("calls in flight ", stage.lanes));
   if (stage.max_left_behind > 0) {
-    notes.push_back(concat("may leave ", stage.max_left_behind, " calls behind"));
+    notes.push_back(concat("may leave ", counted(stage.max_left_behind, "call"), " behind"));
   }
   if (!stage.host_cpus.empty()) notes.push_back("started from cpu " + ranges(stage.host_cpus));
   if (stage.batch.frames > 1) {
@@ -177,8 +178,8 @@ Json plan_json(const plan::Plan& plan, const backend::Registry& backends) {
 }
 
 std::string plan_text(const plan::Plan& plan, const backend::Registry& backends) {
-  std::string text = concat("model '", plan.model, "': ", plan.stages.size(),
-                            plan.stages.size() == 1 ? " stage\n" : " stages\n");
+  std::string text =
+      concat("model '", plan.model, "': ", counted(plan.stages.size(), "stage"), "\n");
   text += origin_text(plan);
   text += infos_text("input", plan.inputs);
   for (const auto& input : plan.bound_inputs) {
@@ -214,7 +215,8 @@ std::string plan_text(const plan::Plan& plan, const backend::Registry& backends)
 void log_plan(const plan::Plan& plan, const backend::Registry& backends) {
   std::set<std::string> names;
   for (const auto& stage : plan.stages) {
-    spdlog::info("{}: {} nodes on {}", stage.name, stage.nodes.size(), devices_text(stage.devices));
+    spdlog::info("{}: {} on {}", stage.name, counted(stage.nodes.size(), "node"),
+                 devices_text(stage.devices));
     for (const auto& partition : stage.partitions) names.insert(partition.backend);
   }
   for (const auto& name : names) {

@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/text.h"
@@ -39,8 +40,8 @@ std::string verdict_text(const measure::VerifyReport& report) {
   }
   const auto dropped = report.dropped == 0 ? "" : concat(" (", report.dropped, " dropped)");
   const auto unjudged = report.unjudged == 0 ? "" : concat(" (", report.unjudged, " not judged)");
-  return text + concat(headline(report.finding()), report.frames, " frames", dropped, unjudged,
-                       ", ", report.problem_count(), " problems",
+  return text + concat(headline(report.finding()), counted(report.frames, "frame"), dropped,
+                       unjudged, ", ", counted(report.problem_count(), "problem"),
                        report.interrupted ? " (interrupted)\n" : "\n");
 }
 

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/source.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/show_plan.h"
@@ -91,9 +92,10 @@ Result<std::unique_ptr<pipeline::Pipeline>> start_source(const SourceArguments& 
   }
   auto pipeline = *std::move(started);
   log_plan(package.plan, backends);
-  spdlog::info("{} stages started, edges hold {}, {} frames in flight at most",
+  // Scripts wait for "stages started", of however many.
+  spdlog::info("stages started: {}; edges hold {}, {} in flight at most",
                package.plan.stages.size(), memory_text(pipeline->memory_bytes()),
-               pipeline->in_flight_limit());
+               counted(pipeline->in_flight_limit(), "frame"));
   return pipeline;
 }
 

@@ -9,6 +9,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
@@ -192,8 +193,8 @@ Json choices_json(const std::vector<BatchChoice>& choices) {
 std::string choices_text(const std::vector<BatchChoice>& choices) {
   std::string text;
   for (const auto& choice : choices) {
-    text += concat(choice.stage, ": ", choice.frames > 1 ? "up to " : "", choice.frames,
-                   choice.frames > 1 ? " frames" : " frame", " a call");
+    text += concat(choice.stage, ": ", choice.frames > 1 ? "up to " : "",
+                   counted(choice.frames, "frame"), " a call");
     if (!choice.trials.empty()) {
       text += "; frames a second, of those one by one: ";
       text += join(choice.trials, ", ", [](const BatchTrial& trial) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "penstock/base/version.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -100,7 +101,7 @@ std::string head_text(const Json& about, const Json& sample) {
                    micro(latency.at(2)), ", max ", micro(latency.at(3)));
   }
   text += concat("\n", sample.at("ok").get<std::uint64_t>(), " ok, ",
-                 sample.at("errors").get<std::uint64_t>(), " errors, ",
+                 counted(sample.at("errors").get<std::uint64_t>(), "error"), ", ",
                  sample.at("drops").get<std::uint64_t>(), " dropped, ",
                  sample.at("cancelled").get<std::uint64_t>(), " cancelled, ",
                  sample.at("in_flight").get<std::uint64_t>(), " in flight\nmemory ",

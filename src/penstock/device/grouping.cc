@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/device/place.h"
 
 namespace penstock::device {
@@ -167,7 +168,7 @@ std::string text_of(const std::vector<Share>& shares) {
     const auto what =
         std::exchange(first, false) ? (share.count == 1 ? " device of " : " devices of ") : " of ";
     const auto kind = share.kind == shares.front().kind ? "fastest cores" : "slower cores";
-    return concat(share.count, what, share.width, share.width == 1 ? " CPU" : " CPUs",
+    return concat(share.count, what, counted(share.width, "CPU"),
                   unlike ? concat(" (", kind, ")") : "");
   });
 }
@@ -263,10 +264,6 @@ std::vector<std::vector<Share>> fillings(const Pool& pool, std::size_t most) {
   return ways;
 }
 
-std::string cpus_text(std::size_t count) {
-  return concat(count, count == 1 ? " CPU" : " CPUs");
-}
-
 /// The first so many, of cores that nothing else is taken of as long as there are such.
 std::vector<int> first_of(const Topology& topology, const std::vector<int>& cpus,
                           std::size_t count) {
@@ -333,19 +330,19 @@ std::vector<Use> uses_of(const Topology& topology) {
     for (const double rounded : {std::floor(quota), std::ceil(quota)}) {
       const auto count = static_cast<std::size_t>(std::max(1.0, rounded));
       add(first_of(topology, allowed, count),
-          concat(cpus_text(count), " of ", allowed.size(), ", for a quota of ", quota));
+          concat(counted(count, "CPU"), " of ", allowed.size(), ", for a quota of ", quota));
     }
     return uses;
   }
-  add(allowed, concat(allowed.size() == 1 ? "" : "all ", cpus_text(allowed.size())));
+  add(allowed, concat(allowed.size() == 1 ? "" : "all ", counted(allowed.size(), "CPU")));
   const auto single = one_of_each_core(topology, allowed);
   add(single, concat("1 CPU of each of ", single.size(), " cores"));
   const auto fastest = fastest_of(topology, allowed);
-  add(fastest, concat(cpus_text(fastest.size()), " of the fastest kind"));
+  add(fastest, concat(counted(fastest.size(), "CPU"), " of the fastest kind"));
   const auto alone = one_of_each_core(topology, fastest);
   add(alone, concat("1 CPU of each of ", alone.size(), " cores of the fastest kind"));
   const auto half = half_of_each_cache(topology, single);
-  add(half, concat(cpus_text(half.size()), ", half of each cache's cores"));
+  add(half, concat(counted(half.size(), "CPU"), ", half of each cache's cores"));
   return uses;
 }
 
@@ -373,8 +370,9 @@ std::vector<Grouping> uniform_groupings(const Topology& topology, const Use& use
   }
   auto groupings = combined(pools, choices, most > 1 && pools.size() > 1 ? most - 1 : most);
   if (pools.size() > 1 && groupings.size() < most) {
-    groupings.push_back(
-        {{}, {{.host = {}, .cpus = use.cpus}}, concat("1 device of ", cpus_text(use.cpus.size()))});
+    groupings.push_back({{},
+                         {{.host = {}, .cpus = use.cpus}},
+                         concat("1 device of ", counted(use.cpus.size(), "CPU"))});
   }
   return groupings;
 }

@@ -57,8 +57,8 @@ class Archives {
           .within({Where::kFile, place()});
     }
     if (values.size() > arrays_) {
-      return invalid_argument("expected ", arrays_,
-                              " arrays, as many as the folder's first archive "
+      return invalid_argument("expected ", counted(arrays_, "array"),
+                              ", as many as the folder's first archive "
                               "has, found ",
                               values.size())
           .within({Where::kFile, place()});

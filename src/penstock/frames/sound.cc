@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "penstock/base/words.h"
+
 namespace penstock::frames {
 namespace {
 
@@ -45,9 +47,8 @@ Result<Sound::Form> Sound::form_of(const Type& type, int channels) {
     return form;
   }
   return invalid_argument(
-      "the input takes ", type, ", the file has ", channels,
-      channels == 1 ? " channel" : " channels", ": expected [1,N] for N samples",
-      channels == 1 ? "" : ", which are the channels' mean,",
+      "the input takes ", type, ", the file has ", counted(channels, "channel"),
+      ": expected [1,N] for N samples", channels == 1 ? "" : ", which are the channels' mean,",
       channels == 1 ? ""
                     : concat(" or [", channels, ",N] or [N,", channels, "] for each channel's"));
 }

@@ -44,9 +44,9 @@ Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>
     count = std::max(count, files[input].size());
   }
   if (count > static_cast<std::size_t>(most)) {
-    return invalid_argument("--input: ", count, " files of an input are as many streams, and ",
-                            most, " are allowed; give --streams ", count,
-                            ", or frames of one stream as a folder");
+    return invalid_argument("--input: ", count,
+                            " files of an input are as many streams: expected at most ", most,
+                            "; give --streams ", count, ", or frames of one stream as a folder");
   }
   std::vector<SourceOptions> streams(count, options);
   for (std::size_t s = 0; s < count; ++s) {

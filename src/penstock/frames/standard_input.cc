@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "penstock/base/words.h"
 #include "penstock/frames/values.h"
 #include "penstock/tensor/npy.h"
 
@@ -89,9 +90,9 @@ Result<std::optional<Tensor>> StandardInput::read(std::chrono::milliseconds pati
     if (*came == Came::kNothing) return std::optional<Tensor>();
     ended_ = *came == Came::kEnd;
     if (ended_ && !bytes_.empty()) {
-      return make_error(Code::kDataLoss, place(), ": is cut off: expected ", *wanted, " bytes",
-                        form_ == Form::kRaw ? concat(" of ", input_.type) : "", ", found ",
-                        bytes_.size());
+      return make_error(
+          Code::kDataLoss, place(), ": is cut off: expected ", counted(*wanted, "byte"),
+          form_ == Form::kRaw ? concat(" of ", input_.type) : "", ", found ", bytes_.size());
     }
   }
   return std::optional<Tensor>();

@@ -120,7 +120,7 @@ Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vect
     const auto& frame = frames[number];
     const std::string where = concat("frame ", number);
     if (frame.size() != inputs.size()) {
-      return invalid_argument(where, ": expected ", inputs.size(), " values (",
+      return invalid_argument(where, ": expected ", counted(inputs.size(), "value"), " (",
                               quoted_names(inputs), "), found ", frame.size());
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include "penstock/base/words.h"
 #include "penstock/function/function.h"
 #include "penstock/function/interpreter.h"
 #include "penstock/function/penstock_function.h"
@@ -117,7 +118,7 @@ class Replica {
         output_dims_[i][d] = port.dims[d].size < 0 ? port.dims[d].bound : port.dims[d].size;
       }
       if (outputs[i]->capacity_bytes() < room_[i]) {  // C code would not look.
-        return invalid_argument("expected room for ", room_[i], " bytes, found ",
+        return invalid_argument("expected room for ", counted(room_[i], "byte"), ", found ",
                                 outputs[i]->capacity_bytes(), "; the plan's type is smaller")
             .within({Where::kOutput, port.name})
             .within({Where::kFunction, function_.name});

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/base/words.h"
 #include "penstock/graph/external_files.h"
 #include "penstock/graph/proto.h"
 #include "penstock/graph/wire.h"
@@ -40,7 +41,7 @@ Result<std::size_t> bytes_needed(const onnx::TensorProto& proto) {
   if (!bytes || dtype == DType::kString) {
     return make_error(Code::kDataLoss,
                       "expected numbers of a known type and shape, found element type ",
-                      proto.data_type(), " with ", proto.dims_size(), " dimensions");
+                      proto.data_type(), " with ", counted(proto.dims_size(), "dimension"));
   }
   return *bytes;
 }
@@ -224,8 +225,8 @@ Result<Tensor> DataReader::read_own(const onnx::TensorProto& proto, std::string_
     return make_error(Code::kDataLoss, "its data do not lie in the file");
   }
   if (*size < needed) {
-    return make_error(Code::kDataLoss, "its shape needs ", needed, " bytes, found ", *size,
-                      "; export the model again");
+    return make_error(Code::kDataLoss, "its shape needs ", counted(needed, "byte"), ", found ",
+                      *size, "; export the model again");
   }
   PENSTOCK_TRY(Tensor tensor, uninitialised(static_cast<DType>(proto.data_type()),
                                             {proto.dims().begin(), proto.dims().end()}));
@@ -243,13 +244,13 @@ Result<Tensor> DataReader::read_external(const onnx::TensorProto& proto) {
   PENSTOCK_TRY(const std::shared_ptr<const MappedFile> file, open(place.location));
   const auto size = file->bytes().size();
   if (place.length && *place.length != needed) {
-    return make_error(Code::kDataLoss, "expected ", needed, " bytes for its shape, found length ",
-                      *place.length, " of external data");
+    return make_error(Code::kDataLoss, "expected ", counted(needed, "byte"),
+                      " for its shape, found length ", *place.length, " of external data");
   }
   if (place.offset > size || needed > size - place.offset) {
-    return make_error(Code::kDataLoss, "expected ", needed, " bytes at offset ", place.offset,
-                      " of '", place.location, "', found a file of ", size,
-                      " bytes; fetch the file again");
+    return make_error(Code::kDataLoss, "expected ", counted(needed, "byte"), " at offset ",
+                      place.offset, " of '", place.location, "', found a file of ",
+                      counted(size, "byte"), "; fetch the file again");
   }
   const auto dtype = static_cast<DType>(proto.data_type());
   std::vector<std::int64_t> dims(proto.dims().begin(), proto.dims().end());

@@ -7,6 +7,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
 
+#include "penstock/base/words.h"
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
 
@@ -308,8 +309,8 @@ class Bindings {
     }
     if (!type.ranked) type = Type::tensor(type.dtype, std::vector<Dim>(wanted.size()));
     if (type.dims.size() != wanted.size()) {
-      return invalid_argument(place, ": expected ", type.dims.size(), " dimensions, ", type,
-                              ", found ", wanted.size(), "; give as many");
+      return invalid_argument(place, ": expected ", counted(type.dims.size(), "dimension"), ", ",
+                              type, ", found ", wanted.size(), "; give as many");
     }
     for (std::size_t axis = 0; axis < wanted.size(); ++axis) {
       auto& dim = type.dims[axis];

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "penstock/base/words.h"
+
 namespace penstock::graph {
 namespace {
 
@@ -15,8 +17,8 @@ std::vector<std::int64_t> dims_of(const Proto& proto) {
 }
 
 Error too_short(const onnx::TensorProto& proto, std::size_t expected, std::size_t found) {
-  return make_error(Code::kDataLoss, "its shape needs ", expected, " bytes, found ", found,
-                    "; the file is damaged: export or copy it again")
+  return make_error(Code::kDataLoss, "its shape needs ", counted(expected, "byte"), ", found ",
+                    found, "; the file is damaged: export or copy it again")
       .within({Where::kTensor, proto.name()});
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "penstock/base/words.h"
+
 namespace penstock::graph {
 namespace {
 
@@ -90,8 +92,8 @@ Result<Subgraph> Subgraph::create(const Graph& graph, std::span<const NodeId> no
   result.nodes_.erase(std::unique(result.nodes_.begin(), result.nodes_.end()), result.nodes_.end());
   const auto last = index(result.nodes_.back());
   if (last >= graph.nodes.size()) {
-    return invalid_argument("node ", last, " does not exist: the graph has ", graph.nodes.size(),
-                            " nodes, numbered from 0");
+    return invalid_argument("node ", last, " does not exist: the graph has ",
+                            counted(graph.nodes.size(), "node"), ", numbered from 0");
   }
   const auto path = PathFinder(graph, result.nodes_).find(index(result.nodes_.front()), last);
   if (!path.empty()) return not_convex(graph, path);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "penstock/base/words.h"
 #include "penstock/graph/containers.h"
 #include "penstock/graph/graph.h"
 #include "penstock/tensor/literal.h"
@@ -78,8 +79,8 @@ std::string summary(const Graph& graph) {
   for (const auto& [domain, version] : graph.info.opsets) {
     opsets += concat(opsets.empty() ? "" : ", ", domain.empty() ? "onnx" : domain, " ", version);
   }
-  return concat("graph '", graph.info.name, "': ", graph.nodes.size(), " nodes, ", weights,
-                " bytes of constants, ", all_known ? "" : "at least ", macs,
+  return concat("graph '", graph.info.name, "': ", counted(graph.nodes.size(), "node"), ", ",
+                weights, " bytes of constants, ", all_known ? "" : "at least ", macs,
                 " MACs; operator sets ", opsets, "\n");
 }
 

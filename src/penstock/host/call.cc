@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::host {
@@ -67,10 +68,11 @@ class RunningCall final : public Call, public std::enable_shared_from_this<Runni
   Status check_counts() const {
     const std::size_t inputs = facts_->inputs.size(), outputs = facts_->outputs.size();
     if (request_.inputs.size() != inputs) {
-      return invalid_argument("expected ", inputs, " inputs, found ", request_.inputs.size());
+      return invalid_argument("expected ", counted(inputs, "input"), ", found ",
+                              request_.inputs.size());
     }
     if (request_.outputs.size() <= outputs) return {};
-    return invalid_argument("expected at most ", outputs, " outputs, found ",
+    return invalid_argument("expected at most ", counted(outputs, "output"), ", found ",
                             request_.outputs.size());
   }
 

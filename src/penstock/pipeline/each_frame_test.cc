@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/base/words.h"
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
@@ -722,8 +723,8 @@ TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {
       number(1),
   });
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(),
-              HasSubstr(concat(GetParam(), " frames are in flight, the most allowed; pop one")));
+  EXPECT_THAT(refused.error().message(), HasSubstr(concat("at most ", counted(GetParam(), "frame"),
+                                                          " may be in flight; pop one")));
   for (std::size_t i = 0; i < held.size(); ++i) expect(held[i], static_cast<float>(i));
   held.erase(held.begin() + 1);  // One that kept its slot: another may, and its own is free.
   push(*pipeline, 50);

@@ -523,7 +523,8 @@ TEST(States, AreResetBetweenFramesOnly) {
   ASSERT_TRUE(pipeline->push(std::array{number(1)}));
   const auto refused = pipeline->reset_states();
   EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
-  EXPECT_EQ(refused.error().message(), "reset_states: 1 frames are in flight; pop them first");
+  EXPECT_EQ(refused.error().message(),
+            "reset_states: expected no frames in flight, found 1; pop them first");
   ASSERT_TRUE(pipeline->pop());
   ASSERT_TRUE(pipeline->acquire_input());
   EXPECT_EQ(pipeline->reset_states().error().message(),

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "penstock/base/words.h"
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
@@ -144,8 +145,9 @@ struct LeftBehind : ::testing::Test {
     ASSERT_EQ(output.outcome(), Outcome::kError);
     EXPECT_EQ(output.error().code, Code::kUnavailable);
     EXPECT_EQ(output.error().message(),
-              concat("stage 'far': frame ", output.number(), ": unavailable: ", hang,
-                     " calls hang, at most ", most, " may be left behind (max_left_behind)"));
+              concat("stage 'far': frame ", output.number(),
+                     ": unavailable: ", counted(hang, "hanging call"), ", at most ", most,
+                     " may be left behind (max_left_behind)"));
   }
   static auto doubled_but(float hanging) {
     return [=](float x) { return x == hanging ? std::nullopt : std::optional(2 * x); };

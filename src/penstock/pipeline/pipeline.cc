@@ -30,8 +30,8 @@ Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
       in_flight += state->source.done() - state->sink.done();
     }
     if (in_flight > 0) {
-      return make_error(Code::kFailedPrecondition, "run: ", in_flight,
-                        " frames are in flight; use push and pop, or drain first");
+      return make_error(Code::kFailedPrecondition, "run: expected no frames in flight, found ",
+                        in_flight, "; use push and pop, or drain first");
     }
     PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
     PENSTOCK_TRY(auto output, pop(kForever));

@@ -478,8 +478,7 @@ TEST(PipelineTest, PushSaysWhyItHasNoRoomAndNothingIsLost) {
     last = pipeline->push(inputs, milliseconds(1));
   }
   EXPECT_EQ(last.error().code, Code::kDeadlineExceeded);
-  EXPECT_THAT(last.error().message(),
-              HasSubstr("2 frames are in flight, the most allowed; pop one"));
+  EXPECT_THAT(last.error().message(), HasSubstr("at most 2 frames may be in flight; pop one"));
   EXPECT_EQ(accepted, 2);
   for (int i = 0; i < accepted; ++i) EXPECT_TRUE(pop_one(*pipeline).ok());
 }
@@ -492,7 +491,7 @@ TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
     EXPECT_FALSE(pushed);
     return pushed.error().message();
   };
-  EXPECT_EQ(message({}), "push: expected 1 inputs, found 0");
+  EXPECT_EQ(message({}), "push: expected 1 input, found 0");
   EXPECT_EQ(message({Tensor::allocate(DType::kI64, {1})}),
             "push: input 'in': expected f32[1], found i64[1]");
   EXPECT_EQ(message({Tensor::allocate(DType::kF32, {2})}),
@@ -1059,7 +1058,7 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   const auto refused = pipeline->push(inputs);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
-  EXPECT_THAT(refused.error().message(), HasSubstr("edge 'input -> slow' is full (1 frames)"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("edge 'input -> slow' is full (1 frame)"));
   gate.open.release();
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_TRUE(pop_one(*pipeline).ok());

@@ -50,13 +50,14 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, Patience& patie
   };
   if (frame >= state.in_flight_limit &&
       !reach(caller.waits[0], frame - state.in_flight_limit + 1)) {
-    return full(concat(state.in_flight_limit, " frames are in flight, the most allowed; pop one"));
+    return full(
+        concat("at most ", counted(state.in_flight_limit, "frame"), " may be in flight; pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];
     if (capacity == 0 || frame < capacity) continue;
     if (!reach(caller.waits[i], frame - capacity + 1)) {
-      return full(concat("the input edge holds ", capacity, " frames, its capacity"));
+      return full(concat("the input edge holds ", counted(capacity, "frame"), ", its capacity"));
     }
   }
   return {};
@@ -130,7 +131,7 @@ Status check_error_policy(State& state) {
   for (const Edge* edge : state.input_edges) {
     if (edge->policy == plan::FullPolicy::kError && edge->full()) {
       return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (",
-                        edge->capacity(), " frames) and its policy is 'error'");
+                        counted(edge->capacity(), "frame"), ") and its policy is 'error'");
     }
   }
   return {};
@@ -246,7 +247,8 @@ Result<FrameNumber> Pipeline::push(std::span<const Tensor> inputs, std::chrono::
   return guarded([&]() -> Result<FrameNumber> {
     const auto& wanted = generations_->inputs;
     if (inputs.size() != wanted.size()) {
-      return invalid_argument("push: expected ", wanted.size(), " inputs, found ", inputs.size());
+      return invalid_argument("push: expected ", counted(wanted.size(), "input"), ", found ",
+                              inputs.size());
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (Status fits = check_given(wanted[i].type, inputs[i]); !fits) {

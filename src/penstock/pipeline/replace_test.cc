@@ -232,7 +232,7 @@ TEST(Replace, RunGoesOn) {
   must_replace(*pipeline, old);
   const auto refused = pipeline->run(inputs);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(), HasSubstr("run: 1 frames are in flight"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("run: expected no frames in flight, found 1;"));
   EXPECT_EQ(result_of(*pipeline), 6);
   EXPECT_EQ(value_of((*pipeline->run(inputs))[0]), 4);
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/stage_call.h"
@@ -44,8 +45,8 @@ Result<std::int64_t> StageCall::count_items() {
       const auto items = dims.front();
       if (!count) first = name;
       if (count.value_or(items) != items) {
-        return invalid_argument("'", first, "' holds ", *count, " items, '", name, "' holds ",
-                                items, ": expected as many");
+        return invalid_argument("'", first, "' holds ", counted(*count, "item"), ", '", name,
+                                "' holds ", items, ": expected as many");
       }
       count = items;
     }
@@ -58,7 +59,7 @@ Result<std::int64_t> StageCall::count_items() {
       auto dims = whole.dims();
       if (!dims.empty()) dims.front() = items;
       if (!dims.empty() && whole.set_dims(dims)) continue;
-      return make_error(Code::kOutOfRange, items, " items: an output has no room for them");
+      return make_error(Code::kOutOfRange, "an output has no room for ", counted(items, "item"));
     }
   }
   return items;

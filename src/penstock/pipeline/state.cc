@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/timeout.h"
 
 namespace penstock::pipeline {
@@ -126,13 +127,13 @@ Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline) {
   for (auto& wait : drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {
-        return timed_out("drain: not done", timeout, pushed - wait.seen,
-                         " frames are still in flight");
+        return timed_out("drain: not done", timeout, counted(pushed - wait.seen, "frame"),
+                         " still in flight");
       }
       if (releases.stuck(totals->all(), sink.done(), awaiting_release.load(), now_ns())) {
-        return make_error(Code::kFailedPrecondition,
-                          "drain: the results fill the output edge, and ", pushed - wait.seen,
-                          " frames wait behind them; pop them, then drain");
+        return make_error(
+            Code::kFailedPrecondition, "drain: the results fill the output edge, with ",
+            counted(pushed - wait.seen, "frame"), " behind them; pop them, then drain");
       }
       sleep_until(wait, pushed, {}, std::min(deadline, now_ns() + ReleaseWatch::kLook),
                   [] { return false; });

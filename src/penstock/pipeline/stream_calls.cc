@@ -26,7 +26,8 @@ namespace {
 Status check_idle(const State& state, std::uint64_t stream, Streams::Seat seat, const char* what) {
   const FrameNumber frames = state.not_popped(seat);
   if (frames == 0) return {};
-  return make_error(Code::kFailedPrecondition, frames, " frames are in flight; pop them first")
+  return make_error(Code::kFailedPrecondition, "expected no frames in flight, found ", frames,
+                    "; pop them first")
       .within({Where::kStream, stream})
       .within(what);
 }
@@ -77,8 +78,9 @@ Status Pipeline::reset_states() {
     const bool done = std::ranges::all_of(
         state.stages, [&](const auto& stage) { return stage->progress.done() == next; });
     if (popped != next || !done) {
-      return make_error(Code::kFailedPrecondition, "reset_states: ", next - popped,
-                        " frames are in flight; pop them first");
+      return make_error(Code::kFailedPrecondition,
+                        "reset_states: expected no frames in flight, found ", next - popped,
+                        "; pop them first");
     }
     for (const auto seat : state.streams->seats()) {
       Status reset = state.reset_states(seat, state.steps(seat));

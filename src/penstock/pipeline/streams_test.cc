@@ -306,7 +306,7 @@ TEST(Streams, APlanOfOneKnowsStreamZeroAlone) {
   EXPECT_EQ(*one(*pipeline, 0, 4), 4);
   ASSERT_TRUE(put(*pipeline, 0, 4));
   EXPECT_EQ(pipeline->reset_stream(0).error().message(),
-            "reset_stream: stream 0: 1 frames are in flight; pop them first");
+            "reset_stream: stream 0: expected no frames in flight, found 1; pop them first");
 }
 
 TEST(Streams, TheOneUsedLastLongestAgoGivesItsPlace) {
@@ -432,7 +432,7 @@ TEST(Streams, OneIsResetSavedRestoredAndEndedBesideOthersInFlight) {
   EXPECT_EQ(*one(*pipeline, 2, 8), 8);
   ASSERT_TRUE(put(*pipeline, 2, 8));
   EXPECT_EQ(pipeline->reset_stream(2).error().message(),
-            "reset_stream: stream 2: 1 frames are in flight; pop them first");
+            "reset_stream: stream 2: expected no frames in flight, found 1; pop them first");
   EXPECT_EQ(pipeline->end_stream(2).error().code, Code::kFailedPrecondition);
   EXPECT_EQ(pipeline->save_stream(2).error().code, Code::kFailedPrecondition);
   EXPECT_EQ(pipeline->restore_stream(2, {{"s", number(1)}}).error().code,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/supported.h"
@@ -27,7 +28,7 @@ void make_edges(State& state) {
       const bool refused = full.policy == plan::FullPolicy::kError;
       state.record(frame).fail(refused ? Outcome::kError : Outcome::kDropped, [&] {
         return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "edge '", full.name,
-                          "' was full (", full.capacity(), " frames), policy '",
+                          "' was full (", counted(full.capacity(), "frame"), "), policy '",
                           plan::to_string(full.policy), "'")
             .within({Where::kFrame, frame});
       });

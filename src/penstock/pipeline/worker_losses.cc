@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/worker.h"
@@ -178,8 +179,9 @@ Error Worker::unavailable() const {
                         "' is lost, and no other of the stage is there")
           .within({Where::kPeer, place.host});
     }
-    return make_error(Code::kUnavailable, "unavailable: ", lost_.size(), " calls hang, at most ",
-                      stage_.plan->max_left_behind, " may be left behind (max_left_behind)");
+    return make_error(Code::kUnavailable, "unavailable: ", counted(lost_.size(), "hanging call"),
+                      ", at most ", stage_.plan->max_left_behind,
+                      " may be left behind (max_left_behind)");
   });
   return std::move(told).error();
 }

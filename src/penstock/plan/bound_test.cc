@@ -80,7 +80,7 @@ TEST(BoundInputsOfPlans, NameAValueThatIsNone) {
   ASSERT_TRUE(write_npy(ids({3}), folder.path() / "0.npy"));
   const auto text = read_bound_values(plan_with({"ids", list_of(2), "[1]", ""}), folder.path());
   ASSERT_FALSE(text);
-  EXPECT_THAT(text.error().message(), HasSubstr("input 'ids': expected i64[2], found 1 values"));
+  EXPECT_THAT(text.error().message(), HasSubstr("input 'ids': expected i64[2], found 1 value"));
   const auto file = read_bound_values(plan_with({"ids", list_of(2), "", "0.npy"}), folder.path());
   ASSERT_FALSE(file);
   EXPECT_THAT(file.error().message(), HasSubstr("input 'ids': expected i64[2], found i64[1]"));

@@ -336,7 +336,7 @@ TEST(ViolationsTest, TakesModelsForSeveralFramesWithinTheBatch) {
   EXPECT_THAT(violations(plan),
               ElementsAre(place + "4 frames: model '../4.onnx' leads outside the package",
                           place + "2 frames" + expected, place + "5 frames" + expected,
-                          place + "1 frames" + expected));
+                          place + "1 frame" + expected));
   stage.batch.frames = 1;
   batched = {{2, "stages/2.onnx"}};
   EXPECT_THAT(violations(plan),

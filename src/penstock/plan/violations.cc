@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "penstock/base/words.h"
 #include "penstock/plan/paths.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tensor/utf.h"
@@ -301,7 +302,7 @@ class Checker {
     }
     int before = 1;
     for (const auto& [frames, model] : partition.batched) {
-      const auto entry = concat(where, ", batched for ", frames, " frames");
+      const auto entry = concat(where, ", batched for ", counted(frames, "frame"));
       if (frames <= before || frames > stage.batch.frames) {
         add(entry, ": expected ascending from 2 to the stage's batch of ", stage.batch.frames);
       }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "penstock/base/words.h"
 #include "penstock/ready/families.h"
 #include "penstock/ready/kernel.h"
 #include "penstock/ready/settings.h"
@@ -63,7 +64,7 @@ Result<function::Function> make_softmax(const Values& values) {
   const auto axis = values.integer("axis");
   if (axis < -rank || axis >= rank) {
     return invalid_argument("setting 'axis': expected ", -rank, " to ", rank - 1,
-                            " for a shape of ", rank, " dimensions, found ", axis);
+                            " for a shape of ", counted(rank, "dimension"), ", found ", axis);
   }
   const auto counted = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
   return made_of("softmax", {f32("scores", dims)}, {f32("probabilities", dims)},

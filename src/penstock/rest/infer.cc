@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/rest/json.h"
 #include "penstock/rest/tensor_json.h"
 #include "penstock/serve/reply_budget.h"
@@ -26,8 +27,8 @@ class Bytes {
   Result<Tensor> take(DType dtype, const std::vector<std::int64_t>& dims, std::uint64_t size,
                       std::uint32_t& copies) {
     if (size > left()) {
-      return invalid_argument("its 'binary_data_size' is ", size, ", but ", left(),
-                              " bytes are left in the body");
+      return invalid_argument("its 'binary_data_size' is ", size, ", but the body has ",
+                              counted(left(), "byte"), " left");
     }
     std::byte* begin = body_.data.get() + at_;
     at_ += size;
@@ -276,7 +277,7 @@ Status charge(const serve::Reply& reply, const std::string& json,
 Result<InferBody> read_infer(const http::Body& body, std::size_t json_bytes) {
   if (json_bytes > body.size) {
     return invalid_argument("'Inference-Header-Content-Length' is ", json_bytes,
-                            ", but the body has ", body.size, " bytes");
+                            ", but the body has ", counted(body.size, "byte"));
   }
   simdjson::dom::parser parser;
   auto parsed = parse_object(parser, body.text().substr(0, json_bytes));
@@ -297,8 +298,8 @@ Result<InferBody> read_infer(const http::Body& body, std::size_t json_bytes) {
   Bytes bytes(body, json_bytes);
   PENSTOCK_CHECK_OK(read_inputs(root, bytes, read.request));
   if (bytes.left() > 0) {
-    return invalid_argument("unexpected additional input data: ", bytes.left(),
-                            " bytes of the body belong to no input");
+    return invalid_argument("unexpected additional input data: no input takes ",
+                            counted(bytes.left(), "byte"), " of the body");
   }
   PENSTOCK_CHECK_OK(read_outputs(root, read));
   return read;

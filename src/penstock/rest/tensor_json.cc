@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::rest {
@@ -67,7 +68,7 @@ class Filler {
   Status fill(const Array& data) {
     PENSTOCK_CHECK_OK(add(data));
     if (at_ == to_.size()) return {};
-    return invalid_argument("its shape has ", to_.size(), " elements, its data ", at_);
+    return invalid_argument("its shape has ", counted(to_.size(), "element"), ", its data ", at_);
   }
 
  private:
@@ -80,7 +81,8 @@ class Filler {
         continue;
       }
       if (at_ == to_.size()) {
-        return invalid_argument("its shape has ", to_.size(), " elements, its data more");
+        return invalid_argument("its shape has ", counted(to_.size(), "element"),
+                                ", its data more");
       }
       PENSTOCK_CHECK_OK(store(element, at_, to_[at_]));
       ++at_;
@@ -130,7 +132,7 @@ Status fill_any(Tensor& tensor, const Array& data) {
 /// A shape is a few bytes, and must not make us take more memory than the data justify.
 Status check_size(const Array& data, std::size_t count) {
   if (count <= data.number_of_slots()) return {};
-  return invalid_argument("its shape has ", count, " elements, its data fewer");
+  return invalid_argument("its shape has ", counted(count, "element"), ", its data fewer");
 }
 
 void append_element(bool value, std::string& json) {

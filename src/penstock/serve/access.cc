@@ -12,6 +12,7 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/base/secret.h"
+#include "penstock/base/words.h"
 #include "penstock/device/address.h"
 
 namespace penstock::serve {
@@ -83,8 +84,8 @@ bool is_hash(std::string_view text) {
 Result<Client> parse_client(const std::vector<std::string>& words) {
   if (words.size() != 3) {
     return invalid_argument(
-        "expected 'NAME sha256:HASH RIGHTS' or 'NAME certificate RIGHTS', found ", words.size(),
-        words.size() == 1 ? " word" : " words", "; 'penstock token NAME' prints such a line");
+        "expected 'NAME sha256:HASH RIGHTS' or 'NAME certificate RIGHTS', found ",
+        counted(words.size(), "word"), "; 'penstock token NAME' prints such a line");
   }
   PENSTOCK_TRY(Rights rights, parse_rights(words[2]));
   Client client{.name = words[0], .hash = {}, .rights = std::move(rights)};

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/thread.h"
 
 namespace penstock::serve {
@@ -65,8 +66,9 @@ void Admission::add(const std::shared_ptr<Entrant>& entrant) {
         changed_.notify_one();
         return;
       }
-      pushed = make_error(Code::kResourceExhausted, "Exceeds maximum queue size: ", most_waiting_,
-                          " requests wait for this model; try again later");
+      pushed = make_error(Code::kResourceExhausted,
+                          "Exceeds maximum queue size: ", counted(most_waiting_, "request"),
+                          " may wait for this model; try again later");
     }
   }
   entrant->refuse(std::move(pushed).error());

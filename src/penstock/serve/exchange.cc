@@ -90,8 +90,9 @@ Result<RegionPlace> write_region(const Tensor& tensor, const RegionPlace& place,
   const auto* from = strings ? static_cast<const void*>(encoded.data()) : tensor.data();
   const std::size_t size = strings ? encoded.size() : tensor.bytes();
   if (size > room.bytes.size()) {
-    return invalid_argument("it has ", size, " bytes, but its place in shared memory region '",
-                            place.region, "' has ", room.bytes.size());
+    return invalid_argument("it has ", counted(size, "byte"),
+                            ", but its place in shared memory region '", place.region, "' has ",
+                            room.bytes.size());
   }
   if (size > 0) std::memcpy(room.bytes.data(), from, size);
   return RegionPlace{place.region, place.offset, size};

@@ -9,6 +9,7 @@
 
 #include "penstock/backend/request.h"
 #include "penstock/base/files.h"
+#include "penstock/base/words.h"
 #include "penstock/cost/profiler.h"
 #include "penstock/cost/statistics.h"
 #include "penstock/session/batch_check.h"
@@ -170,7 +171,7 @@ class BatchChooser {
         seconds[frames] = cost->seconds;
         continue;
       }
-      note = concat("calls of ", frames, frames == 1 ? " frame: " : " frames: ",
+      note = concat("calls of ", counted(frames, "frame"), ": ",
                     cost ? cost->failure->message : "not measured");
       parts.erase(frames);
     }

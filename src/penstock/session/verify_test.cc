@@ -12,7 +12,7 @@ TEST(VerifyTest, FramesOfTheWrongCountAreRefused) {
   opened.package.plan.inputs = {{"x", Type::tensor(DType::kF32, std::vector<std::int64_t>{1})}};
   const auto report = verify(opened, {.given = {{}}}, {}, {});
   ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message(), ::testing::HasSubstr("frame 0: expected 1 values"));
+  EXPECT_THAT(report.error().message(), ::testing::HasSubstr("frame 0: expected 1 value ("));
 }
 
 }  // namespace

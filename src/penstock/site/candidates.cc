@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "penstock/base/words.h"
 #include "penstock/hosts/costs.h"
 #include "penstock/hosts/stages.h"
 #include "penstock/session/plan_model.h"
@@ -108,7 +109,7 @@ class Planning {
     name_parts(stages, choice);
     PENSTOCK_CHECK_OK(hosts::equip(stages, place_.hosts, found, place_.options.standby));
     const auto count = stages.stages.size();
-    auto name = concat(names(choice), " in ", count, count == 1 ? " stage" : " stages");
+    auto name = concat(names(choice), " in ", counted(count, "stage"));
     name += concat(", plan ", made_.size());
     made_.push_back({{std::move(name), std::move(stages)},
                      concat("planned: ", found.answer.evaluation.period * 1e3,

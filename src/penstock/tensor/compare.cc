@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/number.h"
 
 namespace penstock {
@@ -234,8 +235,8 @@ std::string to_string(const Comparison& comparison) {
   if (std::isfinite(comparison.worst_ratio)) {
     times = concat(" (", comparison.worst_ratio, " times the tolerance)");
   }
-  return concat(comparison.mismatches, " of ", comparison.count, " values outside the tolerance, ",
-                error, times);
+  return concat(comparison.mismatches, " of ", counted(comparison.count, "value"),
+                " outside the tolerance, ", error, times);
 }
 
 }  // namespace penstock

@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "penstock/base/words.h"
+
 namespace penstock {
 namespace {
 
@@ -39,8 +41,8 @@ Result<std::string_view> next_string(std::string_view bytes, std::size_t element
   }
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (bytes.size() - kLengthBytes < length) {
-    return invalid_argument("element ", element, ": its length is ", length, " bytes, but ",
-                            bytes.size() - kLengthBytes, " are left");
+    return invalid_argument("element ", element, ": its length is ", counted(length, "byte"),
+                            ", but ", bytes.size() - kLengthBytes, " are left");
   }
   return bytes.substr(kLengthBytes, length);
 }
@@ -85,9 +87,9 @@ Result<Tensor> decode_strings(std::span<const std::byte> bytes, std::vector<std:
   PENSTOCK_TRY(const std::size_t count, count_elements(dims));
   std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (count > rest.size() / kLengthBytes) {  // Before anything of that size is made.
-    return invalid_argument("expected ", count,
-                            " strings, each behind 4 bytes of its length; found ", bytes.size(),
-                            " bytes in all");
+    return invalid_argument("expected ", counted(count, "string"),
+                            ", each behind 4 bytes of its length; found ",
+                            counted(bytes.size(), "byte"), " in all");
   }
   std::vector<std::string> values;
   values.reserve(count);
@@ -97,8 +99,8 @@ Result<Tensor> decode_strings(std::span<const std::byte> bytes, std::vector<std:
     rest.remove_prefix(kLengthBytes + value.size());
   }
   if (!rest.empty()) {
-    return invalid_argument("expected ", count, " strings, found ", rest.size(),
-                            " bytes behind the last one");
+    return invalid_argument("expected ", counted(count, "string"), ", found ",
+                            counted(rest.size(), "byte"), " behind the last one");
   }
   return Tensor::strings(std::move(dims), std::move(values));
 }
@@ -121,7 +123,7 @@ Result<Tensor> copy_raw(DType dtype, std::vector<std::int64_t> dims,
   if (dtype == DType::kString) return decode_strings(bytes, std::move(dims));
   PENSTOCK_TRY(const std::size_t expected, count_bytes(dtype, dims));
   if (bytes.size() != expected) {
-    return invalid_argument("expected ", expected, " bytes for ",
+    return invalid_argument("expected ", counted(expected, "byte"), " for ",
                             to_string(Type::tensor(dtype, std::span(std::as_const(dims)))),
                             ", found ", bytes.size());
   }

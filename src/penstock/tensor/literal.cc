@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/number.h"
 
 namespace penstock {
@@ -196,9 +197,9 @@ Result<std::vector<std::int64_t>> dims_of(const Listed& listed, const Type& type
         return dim.fixed() ? dim.size == size : dim.bound == Dim::kOpen || size <= dim.bound;
       });
   if (fits) return listed.sizes;
-  return invalid_argument("expected ", type, ", found ", listed.items.size(), " values of shape [",
-                          join(listed.sizes, ",", [](std::int64_t size) { return concat(size); }),
-                          "]");
+  return invalid_argument(
+      "expected ", type, ", found ", counted(listed.items.size(), "value"), " of shape [",
+      join(listed.sizes, ",", [](std::int64_t size) { return concat(size); }), "]");
 }
 
 bool has_literals(DType dtype) {

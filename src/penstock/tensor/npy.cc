@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/npy_header.h"
 #include "penstock/tensor/utf.h"
 
@@ -212,7 +213,7 @@ Result<std::size_t> count_elements(const Prefix& prefix, std::size_t item_bytes,
   const auto found = size_bytes - prefix.size_bytes;
   if (count > 0 && expected != found) {
     return make_error(Code::kDataLoss, "is ", found < expected ? "truncated" : "too long",
-                      ": expected ", expected, " bytes after its header, found ", found,
+                      ": expected ", counted(expected, "byte"), " after its header, found ", found,
                       "; save the array again with numpy.save");
   }
   return count;

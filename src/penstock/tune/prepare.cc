@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "penstock/base/words.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/grouping.h"
 #include "penstock/device/place.h"
@@ -63,8 +64,8 @@ Status choose_devices(Context& context) {
     return {};
   }
   context.notes.push_back(
-      concat("this process may use ", allowed, " CPUs, and the time of ", *topology.cpu_quota,
-             " (cgroup quota): the build has used ", cpus,
+      concat("this process may use ", counted(allowed, "CPU"), ", and the time of ",
+             *topology.cpu_quota, " (cgroup quota): the build has used ", cpus,
              " of them, and rates are within the quota; limits are the CPUs' own"));
   return {};
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/planner/solve.h"
 #include "penstock/session/plan_model.h"
@@ -248,7 +249,7 @@ std::string name_of_plan(const Context& context, const partition::ChosenStages& 
     }
   }
   const auto stages = split.stages.size();
-  return concat(backends_in(all), " in ", stages, stages == 1 ? " stage" : " stages", " with ",
+  return concat(backends_in(all), " in ", counted(stages, "stage"), " with ",
                 places_text(accelerators), ", plan ", context.contest->entries().size());
 }
 

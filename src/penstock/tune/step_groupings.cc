@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/grouping.h"
 #include "penstock/tune/groups.h"
@@ -71,10 +72,9 @@ Status try_groupings(Context& context, Proposals& proposals) {
     if (context.out_of_time() || run++ == kGroupedPlans) break;
     context.say(concat("trying ", plan.grouping));
     const auto stages = plan.split.stages.size();
-    PENSTOCK_CHECK_OK(
-        proposals.enter({concat(plan.covers, " in ", stages, stages == 1 ? " stage" : " stages",
-                                " on ", plan.grouping),
-                         plan.split}));
+    PENSTOCK_CHECK_OK(proposals.enter(
+        {concat(plan.covers, " in ", counted(stages, "stage"), " on ", plan.grouping),
+         plan.split}));
   }
   return {};
 }

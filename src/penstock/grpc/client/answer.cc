@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/grpc/client/contents.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/tensor/datatype.h"
@@ -54,7 +55,7 @@ Status read_value(const ModelPort& port, DType dtype, const std::vector<std::int
   }
   PENSTOCK_TRY(const std::size_t expected, count_bytes(dtype, dims));
   if (raw.bytes(at) != expected) {
-    return invalid_argument("expected ", expected, " bytes for ",
+    return invalid_argument("expected ", counted(expected, "byte"), " for ",
                             Type::tensor(dtype, std::span(dims)), ", found ", raw.bytes(at));
   }
   allocations += make_room(output, dtype, dims) ? 1 : 0;

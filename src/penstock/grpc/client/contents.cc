@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::grpc {
@@ -66,8 +67,9 @@ Result<Tensor> read_contents(const inference::InferTensorContents& contents, DTy
     found = tensor.count();
   }
   if (found != count) {
-    return invalid_argument("expected ", count, " elements in the field of 'contents' for ",
-                            datatype_of(dtype), ", found ", found);
+    return invalid_argument("expected ", counted(count, "element"),
+                            " in the field of 'contents' for ", datatype_of(dtype), ", found ",
+                            found);
   }
   if (dtype != DType::kString && !tensor.set_dims(dims)) return internal_error("no room for dims");
   return tensor;

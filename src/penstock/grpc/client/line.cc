@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
@@ -356,8 +357,8 @@ Status RunCall::take(std::span<Tensor* const> outputs, std::uint64_t& allocation
     return std::move(error).within("the answer").within({Where::kPeer, peer_});
   };
   if (static_cast<std::size_t>(head_.outputs_size()) != outputs.size()) {
-    return wrong(
-        invalid_argument("expected ", outputs.size(), " outputs, found ", head_.outputs_size()));
+    return wrong(invalid_argument("expected ", counted(outputs.size(), "output"), ", found ",
+                                  head_.outputs_size()));
   }
   for (int i = 0; i < head_.outputs_size(); ++i) {
     const auto at = static_cast<std::size_t>(i);

@@ -12,6 +12,7 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::grpc {
@@ -145,7 +146,7 @@ Result<Tensor> read_raw(const Tensor& raw, DType dtype, const std::vector<std::i
   if (dtype == DType::kString) return decode_strings(std::as_bytes(raw.as<char>()), dims);
   PENSTOCK_TRY(const std::size_t expected, count_bytes(dtype, dims));
   if (raw.bytes() != expected) {
-    return invalid_argument("expected ", expected, " bytes for ",
+    return invalid_argument("expected ", counted(expected, "byte"), " for ",
                             to_string(Type::tensor(dtype, std::span(dims))), ", found ",
                             raw.bytes());
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "penstock/base/words.h"
 #include "penstock/planner/problem/fits.h"
 #include "penstock/planner/problem/index.h"
 #include "penstock/planner/problem/instance.h"
@@ -131,8 +132,8 @@ Status check_memory(const Problem& problem) {
 std::string undivided_text(const Problem& problem, const Options& options) {
   const auto all = all_types(problem);
   const auto load = load_of(problem, all);
-  auto text = concat(load.groups, " groups of ", load.bytes, " bytes together (the largest, '",
-                     load.largest, "', of ", load.most, ")",
+  auto text = concat(counted(load.groups, "group"), " of ", load.bytes,
+                     " bytes together (the largest, '", load.largest, "', of ", load.most, ")",
                      problem.frames_in_flight ? ", with the frames in flight between them," : "",
                      " cannot be divided among ", devices_text(problem, all));
   const bool one = options.segments_per_device == 1;
