@@ -152,6 +152,7 @@ Status make_app(AppRequest request, Made& made) {
     if (!written) return written.error();
     PENSTOCK_TRY(package, load_package(request.output));
   }
+  made.warnings = app::lanes_left_out(request.app, package.plan);
   Status started = start(std::move(package), std::move(request.run), made);
   return started ? Status() : app::place_error(request.app, std::move(started).error());
 }

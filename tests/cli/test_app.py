@@ -175,8 +175,12 @@ def test_lanes_of_all_stages_leave_out_those_that_write_a_state(well, penstock, 
     node = {"network": summed.name, "cuts": ["first"], "inputs": {"x": "x"}}
     app = {"inputs": {"x": None}, "nodes": {"net": node | {"lanes": 4}}, "outputs": {"y": "net.after"}}
     app["states"] = [{"from": "net.after", "to": "net.before"}]
-    stages = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json").json["stages"]
-    assert [stage["lanes"] for stage in stages] == [4, 0]
+    done = well("split", write(tmp_path, app), "-o", tmp_path / "p", "--json")
+    assert [stage["lanes"] for stage in done.json["stages"]] == [4, 0]
+    said = "node 'net': lanes 4: stage 'net/1' keeps 1 call in flight: it writes 'y', a state that the next frame reads"
+    assert done.err.count("keeps 1 call in flight") == 1 and said in done.err
+    app["nodes"]["net"]["lanes"] = {"stage0": 4}
+    assert "keeps 1 call" not in well("split", write(tmp_path, app), "-o", tmp_path / "p").err
     app["nodes"]["net"]["lanes"] = {"stage1": 4}
     assert "expected 1 lane, found 4: it writes" in penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
 

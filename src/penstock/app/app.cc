@@ -5,20 +5,31 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <system_error>
 #include <utility>
 
+#include "penstock/app/parts.h"
 #include "penstock/app/wiring.h"
 #include "penstock/base/files.h"
 #include "penstock/device/topology.h"
-#include "penstock/plan/calls.h"
+#include "penstock/partition/lanes.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Stages of a network whose lanes are not given by the names that they have in it.
+partition::AskedOfAll asked_as_all_of(const Node& node) {
+  return [&node](const plan::Stage& stage) {
+    const auto* network = std::get_if<Network>(&node.runs);
+    if (network == nullptr || !belongs_to(stage.name, node)) return false;
+    const bool only = stage.name == node.name;
+    const auto number = only ? "0" : stage.name.substr(node.name.size() + 1);
+    return !network->split.lanes.contains("stage" + number);
+  };
+}
 
 class Builder {
  public:
@@ -40,7 +51,8 @@ class Builder {
       PENSTOCK_CHECK_OK(network == nullptr ? add_function(p) : add_network(p, *network));
     }
     PENSTOCK_CHECK_OK(add_states());
-    spare_lanes();
+    // Which stages may have one lane only is known once the application's states are.
+    for (const auto& node : app_.nodes) partition::spare_lanes(plan_, asked_as_all_of(node));
     plan::connect(plan_);
     return std::move(plan_);
   }
@@ -153,8 +165,6 @@ class Builder {
       const bool only = part.plan.stages.size() == 1;
       plan_.stages.push_back(finish(p, renamed(p, part.plan.stages[i], names),
                                     only ? node.name : concat(node.name, "/", i)));
-      const auto& lanes = std::get<Network>(node.runs).split.lanes;
-      if (!lanes.contains(part.plan.stages[i].name)) not_named_.insert(plan_.stages.back().name);
     }
     return {};
   }
@@ -238,15 +248,6 @@ class Builder {
     return {};
   }
 
-  /// Lanes that a node asks of all its stages are not for those that may have one only, which is
-  /// known once the application's states are.
-  void spare_lanes() {
-    for (auto& stage : plan_.stages) {
-      const bool asked = stage.lanes > 1 && not_named_.contains(stage.name);
-      if (asked && !plan::why_one_lane(plan_, stage).empty()) stage.lanes = 0;
-    }
-  }
-
   const App& app_;
   const std::vector<Part>& parts_;
   const Wiring& wiring_;
@@ -254,7 +255,6 @@ class Builder {
   plan::Plan plan_;
   std::size_t dealt_ = 0;
   std::map<fs::path, std::string> libraries_;
-  std::set<std::string> not_named_;  // Stages of networks whose lanes are not given one by one.
 };
 
 }  // namespace
@@ -274,6 +274,21 @@ Result<plan::Plan> write_package(const App& app, const fs::path& target,
     return at(app.place, std::move(valid).error());
   }
   return writer.commit(std::move(plan));
+}
+
+std::vector<std::string> lanes_left_out(const App& app, const plan::Plan& plan) {
+  std::vector<std::string> left_out;
+  for (const auto& node : app.nodes) {
+    const auto* network = std::get_if<Network>(&node.runs);
+    if (network == nullptr) continue;
+    const auto& lanes = network->split.lanes;
+    const auto usual = lanes.find("");
+    if (usual == lanes.end() || usual->second <= 1) continue;
+    for (const auto& stage : partition::lanes_left_out(plan, asked_as_all_of(node))) {
+      left_out.push_back(concat("node '", node.name, "': lanes ", usual->second, ": ", stage));
+    }
+  }
+  return left_out;
 }
 
 Result<plan::Package> pack(const App& app, const backend::Registry& backends,

@@ -118,6 +118,10 @@ Result<plan::Plan> write_package(const App& app, const std::filesystem::path& ta
                                  const backend::Registry& backends,
                                  const std::vector<function::Function>& functions = {});
 
+/// What partition::lanes_left_out() says of the networks' stages, behind the node and its lanes.
+/// `plan`: as write_package() gives it.
+std::vector<std::string> lanes_left_out(const App& app, const plan::Plan& plan);
+
 /// write_package() into a temporary folder of the package's own.
 Result<plan::Package> pack(const App& app, const backend::Registry& backends,
                            const std::vector<function::Function>& functions = {});

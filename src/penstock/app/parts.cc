@@ -295,12 +295,15 @@ std::vector<Where> place_of(const Node& node, const std::string& field) {
   return place;
 }
 
+bool belongs_to(const std::string& stage, const Node& node) {
+  return stage == node.name || stage.starts_with(node.name + "/");
+}
+
 Error place_error(const App& app, Error error) {
   const Where* const stage = error.find(Where::kStage);
   if (stage == nullptr) return error;
-  const auto named = std::ranges::find_if(app.nodes, [&](const Node& node) {
-    return stage->name == node.name || stage->name.starts_with(node.name + "/");
-  });
+  const auto named = std::ranges::find_if(
+      app.nodes, [&](const Node& node) { return belongs_to(stage->name, node); });
   return named == app.nodes.end() ? error : at(named->place, std::move(error));
 }
 

@@ -40,6 +40,10 @@ struct Part {
 std::vector<Where> place_of(const Node& node, const std::string& field = "");
 Error at(const std::vector<Where>& place, Error error);
 
+/// Whether a stage of the application's plan, by its name, is of the node: "net", or "net/0" and
+/// on.
+bool belongs_to(const std::string& stage, const Node& node);
+
 /// Imports and splits a network, looks a function's declaration up, or asks a server for its model.
 Result<Part> make_part(const Node& node, const backend::Registry& backends,
                        const std::vector<function::Function>& functions);

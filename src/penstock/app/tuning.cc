@@ -5,6 +5,7 @@
 #include <chrono>
 #include <variant>
 
+#include "penstock/app/parts.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/identify.h"
 
@@ -17,15 +18,11 @@ constexpr double kRaceShare = 0.15;  ///< Of the budget, for which the plans run
 constexpr double kLeastRace = 2;     ///< but so many seconds at least,
 constexpr double kMostRace = 12;     ///< and no more than these.
 
-bool belongs_to(const plan::Stage& stage, const std::string& node) {
-  return stage.name == node || stage.name.starts_with(node + "/");
-}
-
 }  // namespace
 
 const Node& Tuning::node_of(const plan::Stage& stage) const {
   return *std::ranges::find_if(app.nodes,
-                               [&](const Node& node) { return belongs_to(stage, node.name); });
+                               [&](const Node& node) { return belongs_to(stage.name, node); });
 }
 
 Result<std::unique_ptr<pipeline::Pipeline>> Tuning::start(

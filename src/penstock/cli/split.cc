@@ -246,6 +246,7 @@ Result<int> run_app(const SplitOptions& options) {
   PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
   if (options.no_native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
   PENSTOCK_TRY(const auto plan, app::write_package(application, options.package, backends));
+  for (const auto& stage : app::lanes_left_out(application, plan)) spdlog::warn("{}", stage);
   report(options, plan, backends);
   return kOk;
 }

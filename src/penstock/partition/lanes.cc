@@ -15,6 +15,10 @@ int usual_lanes(const Lanes& lanes) {
   return usual == lanes.end() ? 0 : usual->second;
 }
 
+AskedOfAll not_named_in(const Lanes& lanes) {
+  return [&lanes](const plan::Stage& stage) { return !lanes.contains(stage.name); };
+}
+
 }  // namespace
 
 Result<std::pair<std::string, int>> parse_lanes(const std::string& text) {
@@ -40,18 +44,28 @@ Status add_lanes(const Lanes& lanes, plan::Plan& plan) {
   }
   for (auto& stage : plan.stages) {
     const auto named = lanes.find(stage.name);
-    const int usual = usual_lanes(lanes);
-    const bool spared = usual > 1 && !plan::why_one_lane(plan, stage).empty();
-    stage.lanes = named != lanes.end() ? named->second : spared ? 0 : usual;
+    stage.lanes = named != lanes.end() ? named->second : usual_lanes(lanes);
   }
+  spare_lanes(plan, not_named_in(lanes));
   return {};
 }
 
+void spare_lanes(plan::Plan& plan, const AskedOfAll& asked_of_all) {
+  for (auto& stage : plan.stages) {
+    if (stage.lanes <= 1 || !asked_of_all(stage)) continue;
+    if (!plan::why_one_lane(plan, stage).empty()) stage.lanes = 0;
+  }
+}
+
 std::vector<std::string> lanes_left_out(const Lanes& lanes, const plan::Plan& plan) {
+  if (usual_lanes(lanes) <= 1) return {};
+  return lanes_left_out(plan, not_named_in(lanes));
+}
+
+std::vector<std::string> lanes_left_out(const plan::Plan& plan, const AskedOfAll& asked_of_all) {
   std::vector<std::string> left_out;
-  if (usual_lanes(lanes) <= 1) return left_out;
   for (const auto& stage : plan.stages) {
-    if (lanes.contains(stage.name)) continue;
+    if (!asked_of_all(stage)) continue;
     const auto reasons = plan::why_one_lane(plan, stage);
     if (reasons.empty()) continue;
     left_out.push_back(
