@@ -7,6 +7,7 @@
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/thread.h"
 #include "penstock/pipeline/worker.h"
+#include "penstock/plan/calls.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -114,11 +115,9 @@ std::unique_ptr<StageCall> Worker::make_call() {
                                      may_be_left);
 }
 
-// Stages that states, items or several partitions hold to an order have one.
+// Calls that do not go on by themselves follow one another, whatever their plan says.
 std::size_t Worker::choose_lanes(const backend::Executable& executable) const {
-  const bool ordered = stage_.feeds_state || !stage_.states_in.empty() || stage_.may_drop ||
-                       !stage_.plan->each.empty() || stage_.plan->stateful;
-  if (!asynchronous_ || ordered) return 1;
+  if (!asynchronous_ || !plan::why_one_lane(state_.plan, *stage_.plan).empty()) return 1;
   int most = std::max(executable.recommended_contexts(), 1);
   if (stage_.plan->lanes > 0) most = std::min(most, stage_.plan->lanes);
   for (const Edge* edge : stage_.in_edges) most = std::min(most, lanes_of(*edge));
