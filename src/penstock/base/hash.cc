@@ -8,6 +8,8 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
+#include "penstock/base/hexadecimal.h"
+
 namespace penstock {
 
 struct Sha256::State {
@@ -35,13 +37,7 @@ std::string Sha256::finish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   EVP_DigestFinal_ex(state_->context, digest.data(), &size);
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (unsigned int i = 0; i < size; ++i) {
-    text += kDigits[digest[i] >> 4U];
-    text += kDigits[digest[i] & 15U];
-  }
-  return text;
+  return to_hexadecimal({reinterpret_cast<const char*>(digest.data()), size});
 }
 
 std::string sha256_of(std::string_view text) {

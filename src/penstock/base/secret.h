@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include "penstock/base/result.h"
 
@@ -13,8 +12,5 @@ inline constexpr std::size_t kSecretBytes = 32;
 
 /// kSecretBytes random bytes of the system's. \error kUnavailable  it gave none.
 Result<std::string> make_secret();
-
-/// Two lower-case digits for each byte.
-std::string to_hexadecimal(std::string_view bytes);
 
 }  // namespace penstock

@@ -5,6 +5,8 @@
 
 #include <sqlite3.h>
 
+#include "penstock/base/hexadecimal.h"
+
 namespace penstock::cost {
 namespace {
 
@@ -56,15 +58,13 @@ int bind_cell(sqlite3_stmt* statement, int position, const Cell& cell) {
 
 /// "file:" and the path, with what a URI gives a meaning of its own to written as %XX.
 std::string uri_of(const std::filesystem::path& file) {
-  constexpr const char* kDigits = "0123456789abcdef";
   std::string uri = "file:";
   for (const char byte : std::filesystem::absolute(file).string()) {
     if (byte != '%' && byte != '?' && byte != '#') {
       uri += byte;
       continue;
     }
-    const auto value = static_cast<unsigned char>(byte);
-    uri += {'%', kDigits[value >> 4U], kDigits[value & 15U]};
+    uri += "%" + to_hexadecimal({&byte, 1});
   }
   return uri;
 }

@@ -14,6 +14,7 @@
 
 #include "penstock/base/files.h"
 #include "penstock/base/hash.h"
+#include "penstock/base/hexadecimal.h"
 #include "penstock/plan/paths.h"
 
 namespace penstock::host {
@@ -21,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHashDigits = 64;
 constexpr int kMostFolders = 64;  // Workers of one user on one machine.
 constexpr ::mode_t kPrivate = 0600;
 
@@ -29,11 +29,6 @@ constexpr ::mode_t kPrivate = 0600;
 constexpr const char* kWhole = "contents";
 constexpr const char* kIncoming = "incoming";
 constexpr const char* kLaidOut = "stages";
-
-bool is_sha256(std::string_view text) {
-  return text.size() == kHashDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
 
 /// The descriptor that holds the folder's lock; -1: another process has it.
 Result<int> lock(const fs::path& folder) {
@@ -99,8 +94,8 @@ Error disk_error(int code) {
 
 Status check_sha256(const std::string& text) {
   if (is_sha256(text)) return {};
-  return invalid_argument("expected a SHA-256 of ", kHashDigits,
-                          " lower-case hexadecimal digits, found '", text.substr(0, kHashDigits),
+  return invalid_argument("expected a SHA-256 of ", kSha256Digits,
+                          " lower-case hexadecimal digits, found '", text.substr(0, kSha256Digits),
                           "'");
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "penstock/base/hexadecimal.h"
 #include "penstock/base/nesting.h"
 #include "penstock/plan/json_reader.h"
 
@@ -16,33 +17,6 @@ constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 
 // --- Types -------------------------------------------------------------------------------------
-
-std::string to_hex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
-}
-
-std::optional<std::string> from_hex(std::string_view text) {
-  if (text.size() % 2 != 0) return std::nullopt;
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-  };
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    const int high = digit(text[i]), low = digit(text[i + 1]);
-    if (high < 0 || low < 0) return std::nullopt;
-    bytes += static_cast<char>(high * 16 + low);
-  }
-  return bytes;
-}
 
 /// 3 (fixed), "batch" (open), null (open, without a name), or an object for what else there is.
 Json dim_to_json(const Dim& dim) {
@@ -80,7 +54,7 @@ Dim read_dim(const Field& field) {
 void put_type(Json& json, const Type& type) {
   if (type.kind == Type::Kind::kUnknown) return;
   if (type.kind == Type::Kind::kOther) {
-    json["onnx_type"] = to_hex(type.onnx);
+    json["onnx_type"] = to_hexadecimal(type.onnx);
     return;
   }
   json["dtype"] = to_string(type.dtype);
@@ -103,7 +77,7 @@ Type read_type(const Field& field) {
     if (field.find("dtype") || field.find("shape")) {
       field.fail("either 'onnx_type' or 'dtype' and 'shape'");
     }
-    const auto bytes = from_hex(other->string());
+    const auto bytes = from_hexadecimal(other->string());
     if (!bytes) other->fail("pairs of hexadecimal digits");
     type.kind = Type::Kind::kOther;
     type.onnx = bytes.value_or("");

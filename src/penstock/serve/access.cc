@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/hexadecimal.h"
 #include "penstock/base/secret.h"
 #include "penstock/base/words.h"
 #include "penstock/device/address.h"
@@ -43,7 +44,6 @@ struct Stamp {
 namespace {
 
 constexpr std::string_view kHashPrefix = "sha256:";
-constexpr std::size_t kHashDigits = 64;
 constexpr std::string_view kRights = "some of infer,load,admin, with commas and no blanks";
 
 std::optional<Stamp> stamp_of(const fs::path& file) {
@@ -76,11 +76,6 @@ Result<Rights> parse_rights(const std::string& text) {
   return rights;
 }
 
-bool is_hash(std::string_view text) {
-  return text.size() == kHashDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 Result<Client> parse_client(const std::vector<std::string>& words) {
   if (words.size() != 3) {
     return invalid_argument(
@@ -91,7 +86,7 @@ Result<Client> parse_client(const std::vector<std::string>& words) {
   Client client{.name = words[0], .hash = {}, .rights = std::move(rights)};
   if (words[1] == "certificate") return client;
   const std::string_view key = words[1];
-  if (!key.starts_with(kHashPrefix) || !is_hash(key.substr(kHashPrefix.size()))) {
+  if (!key.starts_with(kHashPrefix) || !is_sha256(key.substr(kHashPrefix.size()))) {
     // The word is not repeated: it may be a token that somebody wrote where its hash belongs.
     return invalid_argument("the second word of '", words[0],
                             "' is neither 'certificate' nor 'sha256:' and 64 hexadecimal digits; "
