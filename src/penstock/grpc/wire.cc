@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -78,14 +77,6 @@ Result<std::optional<serve::SequenceId>> sequence_id(const InferParameter& param
   return id;
 }
 
-/// The client's patience: microseconds from now on.
-void set_timeout(serve::Request& request, std::uint64_t microseconds) {
-  constexpr std::uint64_t kLongest = std::uint64_t{1'000'000} * 3600 * 24 * 365;
-  if (microseconds == 0 || microseconds > kLongest) return;
-  request.deadline =
-      request.received + std::chrono::microseconds(static_cast<std::int64_t>(microseconds));
-}
-
 struct SequenceParameters {
   std::optional<serve::SequenceId> id;
   bool start = false, end = false;
@@ -104,7 +95,7 @@ Status read_parameter(const std::string& name, const InferParameter& parameter,
     if (level == 1) request.priority = pipeline::Priority::kHigh;
   } else if (name == "timeout") {
     PENSTOCK_TRY(const auto microseconds, number_of(name, parameter));
-    set_timeout(request, microseconds);
+    request.set_timeout(microseconds);
   } else if (name == "traceparent") {
     if (!parameter.has_string_param()) return wrong_kind(name, "a string");
     request.traceparent = parameter.string_param();

@@ -2,7 +2,6 @@
 #include "penstock/rest/infer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -66,14 +65,6 @@ Result<serve::Parameter> parameter_of(std::string_view name, const Element& elem
   }
 }
 
-/// The client's patience: microseconds from now on.
-void set_timeout(serve::Request& request, std::uint64_t microseconds) {
-  constexpr std::uint64_t kLongest = std::uint64_t{1'000'000} * 3600 * 24 * 365;
-  if (microseconds == 0 || microseconds > kLongest) return;
-  request.deadline =
-      request.received + std::chrono::microseconds(static_cast<std::int64_t>(microseconds));
-}
-
 Result<std::optional<serve::SequenceId>> sequence_id(const Object& parameters) {
   std::optional<serve::SequenceId> id;
   Element element;
@@ -107,7 +98,7 @@ Status read_parameters(const Object& parameters, InferBody& read) {
   PENSTOCK_TRY(const auto priority, number_field(parameters, "priority"));
   if (priority == 1) read.request.priority = pipeline::Priority::kHigh;
   PENSTOCK_TRY(const auto timeout, number_field(parameters, "timeout"));
-  set_timeout(read.request, timeout.value_or(0));
+  read.request.set_timeout(timeout.value_or(0));
   PENSTOCK_TRY(const auto binary, bool_field(parameters, "binary_data_output"));
   read.all_binary = binary.value_or(false);
   for (const auto [name, element] : parameters) {

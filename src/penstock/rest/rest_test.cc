@@ -137,6 +137,19 @@ TEST(ReadInfer, TakesParameters) {
   EXPECT_EQ(request.outputs[2].place->region, "r");
 }
 
+TEST(ReadInfer, TakesNoTimeoutOfNothingOrOfMoreThanAYear) {
+  const auto deadline = [](const std::string& microseconds) {
+    const auto read_one = read(R"({"parameters":{"timeout":)" + microseconds + R"(},"inputs":[]})");
+    EXPECT_TRUE(read_one) << read_one.error().message();
+    return read_one ? read_one->request.deadline : std::nullopt;
+  };
+  EXPECT_FALSE(deadline("0"));
+  EXPECT_TRUE(deadline("1"));
+  EXPECT_TRUE(deadline("31536000000000"));
+  EXPECT_FALSE(deadline("31536000000001"));
+  EXPECT_FALSE(deadline("18446744073709551615"));
+}
+
 struct WrongBody {
   std::string json, sentence, bytes;
 };

@@ -73,6 +73,13 @@ struct Request {
   // For the statistics.
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();
   std::uint32_t copies = 0;  ///< Tensors that the protocol's reader copied.
+
+  /// The client's patience, from the receipt on. 0, and more than a year: it has no end.
+  void set_timeout(std::uint64_t microseconds) {
+    constexpr std::uint64_t kLongest = std::uint64_t{1'000'000} * 3600 * 24 * 365;
+    if (microseconds == 0 || microseconds > kLongest) return;
+    deadline = received + std::chrono::microseconds(static_cast<std::int64_t>(microseconds));
+  }
 };
 
 struct ReplyOutput {
