@@ -392,17 +392,22 @@ class Connection final : public Outlet,
     handle();
   }
 
+  /// For the access log and the answer, as the handler takes the request away.
+  void note_request() {
+    method_ = request_.method;
+    served_ = {.peer = peer_,
+               .client = request_.client,
+               .method = request_.method,
+               .target = request_.target};
+  }
+
   void handle() {
     disarm(Phase::kHandling);
     parser_.reset();
     if (buffer_.size() == 0) watch();
     auto exchange = std::make_shared<Exchange>(shared());
     exchange_ = exchange;
-    method_ = request_.method;
-    served_ = {.peer = peer_,
-               .client = request_.client,
-               .method = request_.method,
-               .target = request_.target};
+    note_request();
     Responder responder(std::move(exchange));
     try {
       route_->handler(std::move(request_), responder);
@@ -421,11 +426,7 @@ class Connection final : public Outlet,
     reply_at_once(std::move(response));
   }
   void reply_at_once(Response response) {
-    method_ = request_.method;
-    served_ = {.peer = peer_,
-               .client = request_.client,
-               .method = request_.method,
-               .target = request_.target};
+    note_request();
     request_ = {};
     chunked_.reset();
     respond(std::move(response), false);
