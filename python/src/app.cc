@@ -141,6 +141,7 @@ Status make_app(AppRequest request, Made& made) {
   if (!request.yaml.empty()) {
     PENSTOCK_TRY(request.app, app::read_yaml(request.yaml));
   }
+  if (request.run.stream.streams) request.app.streams = *request.run.stream.streams;
   if (!request.run.pipeline.native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(request.app));
   std::vector<function::Function> functions;
   for (const auto& callable : request.run.callables) functions.push_back(callable.function);

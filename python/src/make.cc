@@ -91,7 +91,7 @@ Status make(SplitRequest request, Made& made, const Abandoned& abandoned) {
   }
   plan::Package package;
   if (request.output.empty()) {
-    PENSTOCK_TRY(package, pack_model(graph, split, backends(), request.states));
+    PENSTOCK_TRY(package, pack_model(graph, split, backends(), request.states, request.run.stream));
   } else {
     const auto plan =
         split_model(graph, split, request.run.stream, request.output, backends(), request.states);

@@ -525,6 +525,41 @@ def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
     assert "3 files of an input are as many streams: expected at most 2; give --streams 3" in refused.error
 
 
+def test_each_of_several_streams_has_a_replica_for_its_state(well, penstock, tmp_path):
+    nodes = [helper.make_node("Add", ["x", "s"], ["t"], "add"), helper.make_node("Identity", ["t"], ["y"], "copy")]
+    save(tmp_path, "sum", nodes, [value("x", [4]), value("s", [4])], [value("y", [4]), value("t", [4])])
+    app = {
+        "inputs": {"x": "f32[4]"},
+        "nodes": {"sum": {"network": "sum.onnx", "inputs": {"x": "x"}, "replicas": 2}},
+        "states": [{"from": "sum.t", "to": "sum.s"}],
+        "outputs": {"y": "sum.y"},
+    }
+    file = write(tmp_path, app | {"streams": {"most": 3}})
+    jsonschema.validate(yaml.safe_load(file.read_text()), SCHEMA)
+    well("split", file, "-o", tmp_path / "app.penstock")
+    (stage,) = well("show", tmp_path / "app.penstock", "--json").json["stages"]
+    assert len(stage["devices"]) == 2
+    x = np.arange(3 * 30 * 4, dtype=np.float32).reshape(3, 30, 4) % 17
+    files = []
+    for name, frames in zip("abc", x, strict=True):
+        (tmp_path / name).mkdir()
+        for i, one in enumerate(frames):
+            np.save(tmp_path / name / f"{i:02}.npy", one)
+        files += ["--input", f"x={name}"]
+    for source in (file, tmp_path / "app.penstock"):
+        steps = [0, 0, 0]
+        for line in map(json.loads, well("run", source, "--streams", "3", *files, "--output", "-").out.splitlines()):
+            stream = line.get("stream", 0)
+            steps[stream] += 1
+            assert line["outputs"]["y"] == x[stream, : steps[stream]].sum(axis=0).tolist()
+        assert steps == [30, 30, 30]
+    write(tmp_path, app)
+    assert (
+        "node 'sum' writes it: expected one replica, found 2; leave 'replicas' out there, or give several streams"
+        in (penstock("split", file, "-o", tmp_path / "one.penstock").error)
+    )
+
+
 # Open dimensions of networks, and inputs that are neither a state nor random.
 SHAPES = {"silero_vad_16k_op15": {"input": [1, 576], "state": [2, 1, 128]}}
 SETTINGS = {"silero_vad_16k_op15": {"sr": np.array(16000)}}

@@ -1,7 +1,9 @@
 """penstock split."""
 
+import json
 import socket
 
+import numpy as np
 import onnx
 import pytest
 from conftest import save, value
@@ -372,3 +374,52 @@ def test_a_stage_has_one_batch(penstock, chain, tmp_path):
     outcome = penstock("split", chain, "--batch", "8", "--batch", "4", "-o", tmp_path / "p")
     assert outcome.code == 1
     assert "batch '4': its stage has a batch already" in outcome.error
+
+
+@pytest.fixture
+def halved(tmp_path):
+    """y = x + s / 2, which is the next frame's s: by --state t=s."""
+    nodes = [
+        helper.make_node("Mul", ["s", "half"], ["h"], "half"),
+        helper.make_node("Add", ["x", "h"], ["y"], "add"),
+        helper.make_node("Identity", ["y"], ["t"], "copy"),
+    ]
+    ends = [value("x", [1, 4]), value("s", [1, 4])], [value("y", [1, 4]), value("t", [1, 4])]
+    return save(tmp_path, "halved", nodes, *ends, {"half": np.full(1, 0.5, np.float32)})
+
+
+def test_each_of_several_streams_has_a_replica_for_its_state(well, penstock, halved, tmp_path, cpu):
+    package = tmp_path / "p"
+    split = ("split", halved, "--state", "t=s", "--batch", "4", "--replicas", "2", "--devices", f"cpu:{cpu}")
+    (stage,) = well(*split, "--streams", "8", "-o", package, "--json").json["stages"]
+    assert len(stage["devices"]) == 2
+    x = np.random.default_rng(0).standard_normal((8, 20, 1, 4)).astype(np.float32)
+    files = []
+    for stream, frames in enumerate(x):
+        (tmp_path / f"in{stream}").mkdir()
+        for i, one in enumerate(frames):
+            np.save(tmp_path / f"in{stream}" / f"{i:02}.npy", one)
+        files += ["--input", f"x=in{stream}"]
+    lines = well("run", package, "--streams", "8", *files, "--output", "-").out.splitlines()
+    assert len(lines) == 160
+    found = [[] for _ in x]
+    for line in map(json.loads, lines):
+        found[line.get("stream", 0)].append(line["outputs"]["y"])
+    for frames, outputs in zip(x, found, strict=True):
+        state = np.zeros((1, 4), np.float32)
+        for one, y in zip(frames, outputs, strict=True):
+            state = one + np.float32(0.5) * state
+            np.testing.assert_allclose(np.array(y, np.float32).reshape(1, 4), state, rtol=1e-5, atol=1e-6)
+    for streams in [(), ("--streams", "1"), ("--streams", "1:evict")]:
+        said = (
+            "state 't' -> 's': stage 'stage0' writes it: expected one replica, found 2; of several streams each would"
+        )
+        assert said in penstock(*split, *streams, "-o", package).error
+
+
+def test_streams_do_not_let_a_stage_that_writes_a_state_have_lanes(well, penstock, halved, tmp_path):
+    split = ("split", halved, "--state", "t=s", "--streams", "8", "--replicas", "2", "-o", tmp_path / "p")
+    outcome = well(*split, "--lanes", "4", "--json")
+    assert outcome.json["stages"][0]["lanes"] == 0
+    assert "--lanes 4: stage 'stage0' keeps 1 call in flight: it writes 't', a state" in outcome.err
+    assert "expected 1 lane, found 4: it writes 't', a state" in penstock(*split, "--lanes", "stage0=4").error

@@ -481,6 +481,25 @@ def test_streams_have_states_of_their_own() -> None:
             app.start(streams=streams)
 
 
+def test_each_of_several_streams_has_a_replica_for_its_state(tmp_path: Path) -> None:
+    app = penstock.App("sum")
+    app.input("x")
+    ports = {"x": VALUE, "held": VALUE}
+    app.function("sum", lambda x, held: x + held, ports, {"sum": VALUE}, replicas=2, reads={"x": "x"})
+    app.state("sum.sum", "sum.held")
+    app.output("sum", "sum.sum")
+    for output in (None, tmp_path / "sum.penstock"):
+        with app.start(streams=3, output=output) as pipeline:
+            assert len(pipeline.plan["stages"][0]["devices"]) == 2
+            for frame in range(30):
+                pipeline.push(value(frame), stream=frame % 3)
+                if frame % 6 == 5:  # Two of each stream are on their way at once.
+                    for popped in (pipeline.pop() for _ in range(6)):
+                        assert popped["sum"][0] == sum(range(popped.number % 3, popped.number + 1, 3))
+    with pytest.raises(penstock.InvalidArgument, match="expected one replica, found 2; leave 'replicas' out there, or"):
+        app.start()
+
+
 def held_sum() -> penstock.App:
     app = penstock.App("sum")
     app.input("x")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -85,6 +86,32 @@ def test_a_state_is_handed_on(tmp_path: Path) -> None:
         penstock.build(tmp_path / "sum.onnx", states={"u": "s"}, **options)
     with pytest.raises(penstock.InvalidArgument, match=r"states\['t'\]: expected an input, or an input and a file"):
         penstock.build(tmp_path / "sum.onnx", states={"t": 3}, **options)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_each_of_several_streams_has_a_replica_for_its_state(tmp_path: Path, written: bool) -> None:
+    """y = x + s / 2, which the next frame of the stream reads as s."""
+    graph = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,2] x, float[1,2] s) => (float[1,2] y, float[1,2] t)'
+        " <float half = {0.5}> { h = Mul(s, half) y = Add(x, h) t = Identity(y) }"
+    )
+    cpu = f"cpu:{penstock.devices()['cpuset'][0]}"
+    output = tmp_path / "halved.penstock" if written else None
+    given: Any = {"states": {"t": "s"}, "replicas": 2, "batch": 4, "devices": cpu, "output": output}
+    x = np.random.default_rng(0).standard_normal((8, 10, 1, 2)).astype(np.float32)
+    states = np.zeros((8, 1, 2), np.float32)
+    with penstock.split(graph.SerializeToString(), **given, streams=8) as pipeline:
+        assert [len(stage["devices"]) for stage in pipeline.plan["stages"]] == [2]
+        for i in range(10):
+            for stream in range(8):
+                pipeline.push({"x": x[stream, i]}, stream=stream)
+            for stream in range(8):
+                states[stream] = x[stream, i] + states[stream] / 2
+                frame_out = pipeline.pop()
+                assert frame_out is not None and frame_out.stream == stream
+                np.testing.assert_allclose(frame_out["y"], states[stream], rtol=1e-6)
+    with pytest.raises(penstock.InvalidArgument, match="expected one replica, found 2; of several streams each would"):
+        penstock.split(graph.SerializeToString(), **given)
 
 
 def test_an_application_is_built(model: Path, tmp_path: Path) -> None:

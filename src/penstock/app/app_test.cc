@@ -139,6 +139,54 @@ TEST(AppTest, AStateFeedsTheNextFrame) {
   EXPECT_THAT(run(app, 5), ::testing::ElementsAre(0, 1, 3, 6, 10));
 }
 
+/// sum = x + the last sum, by two replicas.
+App sum_of_replicas(int streams) {
+  App app{.name = "sum",
+          .inputs = {{"x", std::nullopt, {}}},
+          .nodes = {node("add", "add", {{"a", "x"}})},
+          .outputs = {{"y", "add.sum", {}}},
+          .states = {{"add.sum", "add.b", {}, line("a.yaml", 4)}}};
+  std::get<FunctionNode>(app.nodes[0].runs).replicas = 2;
+  app.streams.most = streams;
+  return app;
+}
+
+TEST(AppTest, EachOfSeveralStreamsHasAReplicaForItsState) {
+  const auto package = pack(sum_of_replicas(3), {}, functions());
+  ASSERT_TRUE(package) << package.error().message();
+  EXPECT_EQ(package->plan.stages.at(0).devices.size(), 2U);
+  const auto pipeline =
+      pipeline::Pipeline::start(package->plan, package->folder, {}, {.functions = functions()});
+  ASSERT_TRUE(pipeline) << pipeline.error().message();
+  constexpr std::uint64_t kStreams = 3;
+  for (int frame = 0; frame < 60; ++frame) {
+    Tensor input = Tensor::allocate(DType::kF32, {1});
+    input.as<float>()[0] = static_cast<float>(frame);
+    const auto stream = static_cast<std::uint64_t>(frame) % kStreams;
+    ASSERT_TRUE((*pipeline)->push(std::array{input}, pipeline::kForever, {.stream = stream}));
+    if (frame % 6 != 5) continue;  // Two of each stream are on their way at once.
+    for (int i = 0; i < 6; ++i) {
+      const auto output = (*pipeline)->pop();
+      ASSERT_TRUE(output && *output && (*output)->ok());
+      const auto number = (*output)->number();
+      float expected = 0;
+      for (auto n = number % kStreams; n <= number; n += kStreams) {
+        expected += static_cast<float>(n);
+      }
+      EXPECT_EQ(value_of((**output)[0]), expected) << number;
+    }
+  }
+}
+
+TEST(AppTest, ReplicasThatWriteTheStateOfOneStreamAreRefused) {
+  const auto package = pack(sum_of_replicas(1), {}, functions());
+  ASSERT_FALSE(package);
+  EXPECT_EQ(package.error().message(),
+            "a.yaml:4: state 'add.sum' -> 'add.b': node 'add' writes it: expected one replica, "
+            "found 2; leave 'replicas' out there, or give several streams, of which each has one "
+            "of them ('streams: {most: 2}')");
+}
+
 TEST(AppTest, WhatDoesNotFitIsNamed) {
   const auto message = [](const std::function<void(App&)>& spoil) {
     App app = diamond();

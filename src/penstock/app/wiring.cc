@@ -467,11 +467,15 @@ class Wirer {
       const auto place = concat("state ", in_quotes(state.from), " -> ", in_quotes(state.to));
       auto from = node_end(state.from, true);
       if (!from) return at(state.place, std::move(from).error().within(place));
-      if (const auto replicas = replicas_of(*from); replicas > 1) {
-        return at(state.place, invalid_argument("node ", in_quotes(parts_[*from->part].node->name),
-                                                " writes it: expected one replica, found ",
-                                                replicas, "; leave 'replicas' out there")
-                                   .within(place));
+      const auto replicas = replicas_of(*from);
+      if (replicas > 1 && app_.streams.most == 1) {
+        return at(state.place,
+                  invalid_argument("node ", in_quotes(parts_[*from->part].node->name),
+                                   " writes it: expected one replica, found ", replicas,
+                                   "; leave 'replicas' out there, or give several streams, of "
+                                   "which each has one of them ('streams: {most: ",
+                                   replicas, "}')")
+                      .within(place));
       }
       const auto& source = source_of(*from);
       const auto to = node_end(state.to, false);

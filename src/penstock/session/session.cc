@@ -37,8 +37,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPlanFile = "plan.json";
 
-/// The states' first values go into the package. Of several streams, replicas may write them.
-/// `lanes`: what was asked of all stages is none of those that write a state.
+/// The states' first values go into the package. `lanes`: what was asked of all stages is none of
+/// those that write a state.
+/// \pre the plan has its streams: of several, replicas may write a state.
 Status add_states(const std::vector<plan::StateEdge>& states, const partition::Lanes& lanes,
                   plan::Plan& plan, const fs::path& folder) {
   for (auto& stage : plan.stages) stage.lanes = 0;
@@ -301,6 +302,7 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
   PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
+  if (stream.streams) plan.streams = *stream.streams;
   PENSTOCK_CHECK_OK(add_states(states, options.lanes, plan, folder));
   plan::apply(stream, plan);  // Behind the states: they connect the stages anew.
   return repack(folder, plan, target, Files::kLinked);
@@ -332,7 +334,8 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
                                  const backend::Registry& backends,
-                                 const std::vector<plan::StateEdge>& states) {
+                                 const std::vector<plan::StateEdge>& states,
+                                 const plan::StreamOptions& stream) {
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto* cuts = std::get_if<partition::Cuts>(&split.by);
   const bool whole = cuts != nullptr && cuts->nodes.empty();
@@ -341,7 +344,7 @@ Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOpti
     split.replicas = std::clamp(cpus, 1, plan::kMostInstances);
   }
   const auto folder = *temporary / "package";
-  PENSTOCK_TRY(auto plan, split_model(graph, split, {}, folder, backends, states));
+  PENSTOCK_TRY(auto plan, split_model(graph, split, stream, folder, backends, states));
   return plan::Package{std::move(plan), folder, temporary};
 }
 

@@ -74,7 +74,7 @@ Result<ModelFile> bind_model(const std::filesystem::path& file, const plan::Boun
 
 /// partition::split() with make_origin(), choose_batches() and check_batches(), then `stream` and
 /// `states`: outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or
-/// empty.
+/// empty. With several streams the stages that write a state may have several replicas.
 /// \returns the plan as written. Who wants to know what is chosen calls choose_batches() before.
 /// \error as all four, as plan::add_state(), and as backend::check_settings() of its backends'
 /// options.
@@ -104,9 +104,11 @@ Result<Opened> open_package(const std::filesystem::path& path, const pipeline::O
 
 /// A model as a package in a temporary folder of its own: by default (no cuts, no devices) the
 /// whole network, one replica for each CPU of the inherited cpuset; one in all if it has states.
+/// \error as split_model()
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
                                  const backend::Registry& backends,
-                                 const std::vector<plan::StateEdge>& states = {});
+                                 const std::vector<plan::StateEdge>& states = {},
+                                 const plan::StreamOptions& stream = {});
 
 /// Why a package cannot be compared with one network: it holds functions or several networks. Empty
 /// if it can.
