@@ -221,6 +221,7 @@ Status build_network(BuildRequest& request, cost::Database& costs) {
   auto& build = request.build;
   build.import = request.model.import;
   build.states = request.model.states;
+  build.streams = request.model.run.stream.streams;
   PENSTOCK_TRY(const auto graph, import_model(request.model.model.file, request.model.import,
                                               backends(), build.custom_ops));
   plan::BoundValues bound;
@@ -242,7 +243,8 @@ Status build_application(BuildRequest& request, cost::Database& costs) {
         "': shapes, constants, parameters, as_is, states and custom_ops are for a model: an "
         "application says so at its nodes and 'states'");
   }
-  PENSTOCK_TRY(const auto application, app::read_yaml(model.model.file));
+  PENSTOCK_TRY(auto application, app::read_yaml(model.model.file));
+  if (model.run.stream.streams) application.streams = *model.run.stream.streams;
   std::vector<function::Function> functions;
   for (const auto& callable : model.run.callables) functions.push_back(callable.function);
   PENSTOCK_TRY(const auto written, app::pack(application, backends(), functions));

@@ -203,11 +203,13 @@ def test_a_network_that_no_backend_runs_is_named(penstock, app, frames, tmp_path
 
 
 @pytest.mark.parametrize(
-    "options", [["--state", "a=b"], ["--shape", "image=4"], ["--constant", "a=1"], ["--as-is"]], ids=lambda one: one[0]
+    "options",
+    [["--state", "a=b"], ["--streams", "4"], ["--shape", "image=4"], ["--constant", "a=1"], ["--as-is"]],
+    ids=lambda one: one[0],
 )
 def test_options_of_a_model_are_refused(penstock, app, tmp_path, options):
     error = penstock("build", write(tmp_path, app), "-o", "never", *options).error
-    assert "are for a model: an application says so at its nodes and 'states'" in error
+    assert "are for a model: an application says so at its nodes, in 'states' and in 'streams'" in error
 
 
 def test_plans_whose_engine_stands_once_in_a_process_run_alone(

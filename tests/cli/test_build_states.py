@@ -1,5 +1,6 @@
 """penstock build of networks whose outputs are inputs of their next frame."""
 
+import json
 import os
 from pathlib import Path
 
@@ -72,6 +73,30 @@ def test_the_package_hands_the_state_on(build, keeper, well, tmp_path, cpus):
         ways = {way["name"]: way["failure"] for way in report["simple"]}
         assert "cannot hand a state from each to the next" in ways["onnxruntime-per-core"]
         assert ways["onnxruntime"] == ""
+
+
+def test_streams_are_settled_in_the_package(build, keeper, well, penstock, tmp_path, cpu):
+    options = (*ONE_STATE, "--streams", "3:evict", "--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
+    build(keeper, *options)
+    built = tmp_path / "built.penstock"
+    assert json.loads((built / "plan.json").read_text())["streams"] == {"most": 3, "evict": True}
+    x = np.random.default_rng(2).standard_normal((3, 9, 64)).astype(np.float32)
+    files = []
+    for name, frames in zip("abc", x, strict=True):
+        (tmp_path / name).mkdir()
+        for i, one in enumerate(frames):
+            np.save(tmp_path / name / f"{i}.npy", one)
+        files += ["--input", f"x={name}"]
+    lines = well("run", built, "--streams", "3", *files, "--output", "-").out.splitlines()
+    assert len(lines) == 27
+    for stream, frames in enumerate(x):
+        found = [line["outputs"]["y"] for line in map(json.loads, lines) if line.get("stream", 0) == stream]
+        np.testing.assert_allclose(np.array(found), loop_of(frames, np.zeros(64)), rtol=1e-5, atol=1e-6)
+    build(keeper, *options[:2], *options[4:])  # What was measured is known; the streams are no part of it.
+    assert "streams" not in json.loads((built / "plan.json").read_text())
+    refused = penstock("build", keeper, *ONE_STATE, "--streams", "0", "-o", "never")
+    assert "--streams: expected N or N:evict, N from 1 to 2147483647, found '0'" in refused.error
+    assert not (tmp_path / "never").exists()
 
 
 def test_what_writes_a_state_has_one_instance(build, keeper, well, cpus, synthetic_backends, tmp_path):

@@ -147,6 +147,28 @@ def test_a_plan_has_states_and_keeps_their_loop_in_one_stage(well, tmp_path, cpu
     assert well("verify", package, "--model", file, "--json").json["ok"] is True
 
 
+def test_a_plan_has_streams(well, penstock, tmp_path, cpu):
+    file, package = save_recurrent(tmp_path), tmp_path / "p"
+    asked = ["plan", file, "--state", "h_out=h_in", "--devices", f"cpu:{cpu}"]
+    well(*asked, "--streams", "2", "-o", package)
+    assert json.loads((package / "plan.json").read_text())["streams"] == {"most": 2, "evict": False}
+    x = np.random.default_rng(0).random((2, 4, 8, 64)).astype(np.float32)
+    files = []
+    for name, frames in zip("ab", x, strict=True):
+        (tmp_path / name).mkdir()
+        for i, one in enumerate(frames):
+            np.save(tmp_path / name / f"{i}.npy", one)
+        files += ["--input", f"x={name}"]
+    shared = well("run", package, "--streams", "2", *files, "--output", "-").out.splitlines()
+    for stream, name in enumerate("ab"):
+        ours = [line["outputs"] for line in map(json.loads, shared) if line.get("stream", 0) == stream]
+        alone = well("run", package, "--input", f"x={name}", "--output", "-").out.splitlines()
+        assert ours == [json.loads(line)["outputs"] for line in alone]
+    for refused in (penstock(*asked, "--streams", "0"), penstock(*asked, "--streams", "0", "-o", tmp_path / "never")):
+        assert refused.code == 1 and "--streams: expected N or N:evict" in refused.error
+    assert not (tmp_path / "never").exists()
+
+
 def test_what_writes_a_state_has_no_replicas(well, penstock, tmp_path, cpus):
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")

@@ -77,8 +77,13 @@ def test_a_state_is_handed_on(tmp_path: Path) -> None:
         budget=1,
         backends=["onnxruntime"],
         **options,
+        streams=2,
     ) as pipeline:
         assert [pipeline(one)[0][0] for _ in range(3)] == [11, 12, 13]
+    with penstock.load(tmp_path / "sum.penstock") as pipeline:  # As the package says.
+        assert pipeline.plan["streams"] == {"most": 2, "evict": False}
+        calls = [pipeline.stream_of(number) for number in (0, 1)]
+        assert [call(one * (i + 1))[0][0] for _ in range(2) for i, call in enumerate(calls)] == [11, 12, 12, 14]
     assert penstock.verify(tmp_path / "sum.penstock")["ok"]
     with penstock.split(tmp_path / "sum.onnx", states={"t": "s"}, **options) as pipeline:
         assert [pipeline(one)[0][0] for _ in range(3)] == [1, 2, 3]

@@ -43,6 +43,7 @@ struct BuildOptions {
   BackendArguments engine;
   frames::SourceOptions inputs;
   std::vector<std::string> states;
+  std::string streams;
   bool refresh = false;
   bool json = false;
 };
@@ -77,6 +78,7 @@ Result<tune::Options> to_build_options(const BuildOptions& options) {
   to.tolerance = options.tolerance;
   to.random = options.inputs.random;
   PENSTOCK_TRY(to.states, to_states(options.states));
+  PENSTOCK_TRY(to.streams, to_streams(options.streams));
   to.stopped = interrupted;
   return to;
 }
@@ -115,12 +117,14 @@ std::string known_text(const tune::Report& report) {
 Status check_app_options(const BuildOptions& options) {
   const auto& import = options.import;
   if (import.shapes.empty() && import.constants.empty() && import.parameters.empty() &&
-      !import.as_is && options.engine.custom_ops.empty() && options.states.empty()) {
+      !import.as_is && options.engine.custom_ops.empty() && options.states.empty() &&
+      options.streams.empty()) {
     return {};
   }
   return invalid_argument("'", options.model.string(),
-                          "': --shape, --constant, --parameter, --as-is, --custom-ops and --state "
-                          "are for a model: an application says so at its nodes and 'states'");
+                          "': --shape, --constant, --parameter, --as-is, --custom-ops, --state "
+                          "and --streams are for a model: an application says so at its nodes, in "
+                          "'states' and in 'streams'");
 }
 
 Result<tune::Report> build_app(const BuildOptions& options, tune::Options to,
@@ -301,6 +305,7 @@ void declare_build(CLI::App& app, Action& chosen) {
                     "Measure again what the database knows, as after a change of the machine");
   add_input_options(command, options->inputs);
   add_state_option(command, options->states);
+  add_streams_option(command, options->streams);
   add_import_options(command, options->import);
   add_backend_options(command, options->engine);
   command->add_flag("--json", options->json, "Print JSON");

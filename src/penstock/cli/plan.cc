@@ -53,6 +53,7 @@ struct ProblemOptions {
   double measure_seconds = 60;
   std::vector<std::string> pins;
   std::vector<std::string> states;
+  std::string streams;
   std::string figures;
   std::string backend = "onnxruntime";
   ImportArguments import;
@@ -103,7 +104,9 @@ Result<planner::Problem> read_problem(const PlanOptions& planning, bool free_idl
   return problem;
 }
 
+/// What a model cannot have, or has in another form, whether a package is written or not.
 Status refuse_with_model(const ProblemOptions& options) {
+  if (const auto streams = to_streams(options.streams); !streams) return streams.error();
   const auto* given = options.cpus                   ? "--cpus"
                       : options.communication_factor ? "--communication-factor"
                       : options.free_idle            ? "--free-idle"
@@ -247,6 +250,7 @@ Status refuse_with_workload(const ProblemOptions& options) {
                       : !options.hosts.empty()             ? "--hosts"
                       : !options.pins.empty()              ? "--pin"
                       : !options.states.empty()            ? "--state"
+                      : !options.streams.empty()           ? "--streams"
                       : !options.figures.empty()           ? "--figures"
                       : !import.shapes.empty()             ? "--shape"
                       : !import.constants.empty()          ? "--constant"
@@ -309,7 +313,9 @@ Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
   split.custom_ops = options.engine.custom_ops;
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   PENSTOCK_TRY(const auto states, to_states(options.states));
-  const auto written = split_model(graph, split, {}, options.package, backends, states);
+  plan::StreamOptions stream;
+  PENSTOCK_TRY(stream.streams, to_streams(options.streams));
+  const auto written = split_model(graph, split, stream, options.package, backends, states);
   if (!written) return written.error();
   warn_of_silent_hosts(*written);
   return {};
@@ -544,6 +550,7 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
       ->needs(measure);
   add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
   add_state_option(command, options.states);
+  add_streams_option(command, options.streams);
   command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
   command->add_option("--backend", options.backend, "Who runs the stages")
       ->capture_default_str()

@@ -41,8 +41,12 @@ void add_stream_options(CLI::App* command, StreamArguments& arguments) {
                    "one more its frames are unavailable (default: 0: a call that hangs ends the "
                    "pipeline)")
       ->check(whole_number(0, plan::kMostLanes));
+  add_streams_option(command, arguments.streams);
+}
+
+void add_streams_option(CLI::App* command, std::string& streams) {
   command
-      ->add_option("--streams", arguments.streams,
+      ->add_option("--streams", streams,
                    "Sequences with states of their own at a time (default: 1). One more is "
                    "refused; with ':evict' it takes the place of the one unused for longest")
       ->type_name("N[:evict]");
@@ -89,22 +93,24 @@ Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& s
   return edges;
 }
 
+Result<std::optional<plan::Streams>> to_streams(const std::string& text) {
+  if (text.empty()) return std::optional<plan::Streams>();
+  constexpr std::string_view kEvict = ":evict";
+  plan::Streams streams{0, text.ends_with(kEvict)};
+  const auto digits =
+      std::string_view(text).substr(0, text.size() - (streams.evict ? kEvict.size() : 0));
+  const auto* const end = digits.data() + digits.size();
+  const auto [last, error] = std::from_chars(digits.data(), end, streams.most);
+  if (last == end && error == std::errc() && streams.most >= 1) return std::optional(streams);
+  return invalid_argument("--streams: expected N or N:evict, N from 1 to ",
+                          std::numeric_limits<int>::max(), ", found '", text, "'");
+}
+
 namespace {
 
 std::chrono::microseconds to_microseconds(double milliseconds) {
   return std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::duration<double, std::milli>(milliseconds));
-}
-
-Result<plan::Streams> to_streams(std::string_view text) {
-  constexpr std::string_view kEvict = ":evict";
-  plan::Streams streams{0, text.ends_with(kEvict)};
-  const auto digits = text.substr(0, text.size() - (streams.evict ? kEvict.size() : 0));
-  const auto* const end = digits.data() + digits.size();
-  const auto [last, error] = std::from_chars(digits.data(), end, streams.most);
-  if (last == end && error == std::errc() && streams.most >= 1) return streams;
-  return invalid_argument("--streams: expected N or N:evict, N from 1 to ",
-                          std::numeric_limits<int>::max(), ", found '", text, "'");
 }
 
 }  // namespace
@@ -124,9 +130,7 @@ Result<plan::StreamOptions> to_stream_options(const StreamArguments& arguments) 
   if (arguments.max_age_ms) stream.max_age = to_microseconds(*arguments.max_age_ms);
   if (arguments.max_run_ms) stream.max_run = to_microseconds(*arguments.max_run_ms);
   stream.max_left_behind = arguments.max_left_behind;
-  if (!arguments.streams.empty()) {
-    PENSTOCK_TRY(stream.streams, to_streams(arguments.streams));
-  }
+  PENSTOCK_TRY(stream.streams, to_streams(arguments.streams));
   if (arguments.on_error == "stop") {
     stream.on_error = plan::OnError::kStop;
   } else if (arguments.on_error == "deliver") {

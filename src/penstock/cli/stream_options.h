@@ -26,6 +26,12 @@ struct StreamArguments {
 /// --policy, --capacity, --max-age, --on-error, --max-run, --streams
 void add_stream_options(CLI::App* command, StreamArguments& arguments);
 
+/// --streams alone
+void add_streams_option(CLI::App* command, std::string& streams);
+
+/// Nothing of an empty text. \error kInvalidArgument  shows what was expected and found.
+Result<std::optional<plan::Streams>> to_streams(const std::string& text);
+
 /// --batch
 void add_batch_option(CLI::App* command, std::vector<std::string>& batches);
 

@@ -268,8 +268,9 @@ class SiteBuild {
   Status write() {
     const auto split = tune::split_options(contest_->entries()[*contest_->best()], report_,
                                            options_.build.custom_ops);
-    const auto written =
-        split_model(graph_, split, {}, options_.build.output, backends_, options_.build.states);
+    const auto& build = options_.build;
+    const auto written = split_model(graph_, split, {.streams = build.streams}, build.output,
+                                     backends_, build.states);
     return written ? Status() : written.error();
   }
 

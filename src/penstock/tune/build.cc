@@ -84,8 +84,9 @@ void Build::let_go() {
 Status Build::write() {
   PENSTOCK_TRY(const auto* graph, context_.graph_of(chosen().contestant.as_is));
   const auto split = split_options(chosen(), context_.report, context_.options.custom_ops);
-  const auto written = split_model(*graph, split, {}, context_.options.output, context_.backends,
-                                   context_.options.states);
+  const auto& options = context_.options;
+  const auto written = split_model(*graph, split, {.streams = options.streams}, options.output,
+                                   context_.backends, options.states);
   if (!written) return written.error();
   return {};
 }

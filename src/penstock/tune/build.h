@@ -41,6 +41,8 @@ struct Options {
   /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty. What
   /// writes one has one instance, and frames are measured and judged as a sequence.
   std::vector<plan::StateEdge> states;
+  /// Of the package: what is measured is one stream. None: one.
+  std::optional<plan::Streams> streams;
   /// What is measured and compared with, in the order of inputs_of(graph, states); empty: random
   /// ones.
   std::vector<frames::Frame> frames;
