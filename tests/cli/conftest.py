@@ -228,6 +228,18 @@ def product(tmp_path) -> Path:
 
 
 @pytest.fixture
+def halved(tmp_path) -> Path:
+    """y = x + s / 2, which is the next frame's s: by --state t=s."""
+    nodes = [
+        helper.make_node("Mul", ["s", "half"], ["h"], "half"),
+        helper.make_node("Add", ["x", "h"], ["y"], "add"),
+        helper.make_node("Identity", ["y"], ["t"], "copy"),
+    ]
+    ends = [value("x", [1, 4]), value("s", [1, 4])], [value("y", [1, 4]), value("t", [1, 4])]
+    return save(tmp_path, "halved", nodes, *ends, {"half": np.full(1, 0.5, np.float32)})
+
+
+@pytest.fixture
 def lookup(tmp_path) -> Path:
     """y = table[i]: fails at run time for an index over 3."""
     nodes = [

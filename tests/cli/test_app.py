@@ -539,6 +539,7 @@ def test_each_of_several_streams_has_a_replica_for_its_state(well, penstock, tmp
     well("split", file, "-o", tmp_path / "app.penstock")
     (stage,) = well("show", tmp_path / "app.penstock", "--json").json["stages"]
     assert len(stage["devices"]) == 2
+    assert well("verify", tmp_path / "app.penstock", "--json").json["ok"] is True  # Two streams or more.
     x = np.arange(3 * 30 * 4, dtype=np.float32).reshape(3, 30, 4) % 17
     files = []
     for name, frames in zip("abc", x, strict=True):

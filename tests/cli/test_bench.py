@@ -144,6 +144,17 @@ def test_a_batch_shows_how_many_frames_a_call_held(well, chain, tmp_path):
     assert 1 <= float(found[1]) <= 4
 
 
+def test_streams_take_turns(well, halved, tmp_path, cpu):
+    options = ("--state", "t=s", "--batch", "4:10", "--streams", "4", "--devices", f"cpu:{cpu}", "-o", tmp_path / "p")
+    well("split", halved, *options)
+    text = well("bench", tmp_path / "p", "--seconds", "1").out
+    assert "this pipeline, 4 streams in turn" in text
+    (line,) = [line for line in text.splitlines() if "frames a call" in line]
+    assert float(re.fullmatch(r"stage0: (\d(?:[.]\d+)?) of up to 4 frames a call, .*", line)[1]) > 1, line
+    text = well("bench", tmp_path / "p", "--in-flight", "1", "--seconds", "0.6").out
+    assert "this pipeline, one frame at a time" in text
+
+
 def test_a_model_takes_several_frames_a_call(well, chain):
     (stage,) = well("bench", chain, "--batch", "4", "--seconds", "0.6", "--json").json["stages"]
     assert len(stage["calls"]) == 4

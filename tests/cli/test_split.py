@@ -376,18 +376,6 @@ def test_a_stage_has_one_batch(penstock, chain, tmp_path):
     assert "batch '4': its stage has a batch already" in outcome.error
 
 
-@pytest.fixture
-def halved(tmp_path):
-    """y = x + s / 2, which is the next frame's s: by --state t=s."""
-    nodes = [
-        helper.make_node("Mul", ["s", "half"], ["h"], "half"),
-        helper.make_node("Add", ["x", "h"], ["y"], "add"),
-        helper.make_node("Identity", ["y"], ["t"], "copy"),
-    ]
-    ends = [value("x", [1, 4]), value("s", [1, 4])], [value("y", [1, 4]), value("t", [1, 4])]
-    return save(tmp_path, "halved", nodes, *ends, {"half": np.full(1, 0.5, np.float32)})
-
-
 def test_each_of_several_streams_has_a_replica_for_its_state(well, penstock, halved, tmp_path, cpu):
     package = tmp_path / "p"
     split = ("split", halved, "--state", "t=s", "--batch", "4", "--replicas", "2", "--devices", f"cpu:{cpu}")

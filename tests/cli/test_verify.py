@@ -1,5 +1,6 @@
 """penstock verify, and packages that somebody changed."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -395,3 +396,60 @@ def test_an_engine_may_keep_more_digits_than_f16_between_two_nodes(well, tmp_pat
         well("split", model, "--cut", cut, "-o", f"{cut}.penstock")
         output = well("verify", f"{cut}.penstock", "--json").json["outputs"][0]
         assert (output["verdict"], "what f16 gives" in output["allowed"]) == ("right", True)
+
+
+def split_streams(well, halved, tmp_path, cpu, *options):
+    """Calls of up to four frames, for which the first one waits."""
+    place = ("--devices", f"cpu:{cpu}", "-o", tmp_path / "p")
+    well("split", halved, "--state", "t=s", "--batch", "4:50", *options, *place)
+    return tmp_path / "p"
+
+
+def test_streams_take_turns_so_that_all_models_are_judged(well, halved, tmp_path, cpu):
+    package = split_streams(well, halved, tmp_path, cpu, "--streams", "5")
+    outcome = well("verify", package, "--json")
+    assert outcome.json["frames"] == 20
+    assert "no call held so many frames" not in outcome.err
+    halved.unlink()  # The reference is the package's own stages.
+    assert "no call held so many frames" not in well("verify", package).err
+
+
+def test_each_stream_gets_all_frames_that_are_given(well, halved, tmp_path, cpu):
+    package = split_streams(well, halved, tmp_path, cpu, "--streams", "4")
+    frames = np.random.default_rng(0).standard_normal((7, 1, 4)).astype(np.float32)
+    np.savez(tmp_path / "frames.npz", **{f"{i}/x": one for i, one in enumerate(frames)})
+    assert well("verify", package, "--inputs", tmp_path / "frames.npz", "--json").json["frames"] == 4 * 7
+
+
+def test_a_wrong_model_of_several_streams_is_found(well, penstock, halved, tmp_path, cpu):
+    """Which hands each stream's state to the next one."""
+    package = split_streams(well, halved, tmp_path, cpu, "--streams", "4")
+    plan = json.loads((package / "plan.json").read_text())
+    name = plan["stages"][0]["partitions"][0]["batched"][-1]["model"]
+    model = onnx.load(package / name)
+    (copy,) = [node for node in model.graph.node if node.output[0] == "t"]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([3, 0, 1, 2]), "turned"))
+    turned = helper.make_node("Gather", [copy.input[0], "turned"], ["t"], "turn", axis=0)
+    copy.CopyFrom(turned)
+    onnx.save(model, package / name)
+    plan["files"][name] = hashlib.sha256((package / name).read_bytes()).hexdigest()
+    (package / "plan.json").write_text(json.dumps(plan))
+    wrong = penstock("verify", package, "--json")
+    assert (wrong.code, wrong.json["ok"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("streams", "replicas", "said"),
+    [
+        ((), "1", "for 2, 4 ran, so that nothing is said of them; a call of it holds one frame of each stream, and "
+         "there is 1: expected 2 or more for that (split --streams), or a smaller batch"),
+        (("--streams", "4"), "2", "for 4 ran, so that nothing is said of it; a call of it holds one frame of each "
+         "stream, and there are 4 for 2 replicas: expected 5 or more for that (split --streams), or a smaller batch"),
+    ],
+    ids=["one stream", "two replicas"],
+)  # fmt: skip
+def test_calls_that_no_streams_fill_are_told(well, halved, tmp_path, cpu, streams, replicas, said):
+    package = split_streams(well, halved, tmp_path, cpu, *streams, "--replicas", replicas)
+    told = well("verify", package, "--frames", "40").err
+    assert said in told
+    assert "more frames may help" not in told

@@ -140,7 +140,8 @@ void declare_verify(CLI::App& app, Action& chosen) {
                     "Let the engine optimise the reference, as plain ONNX Runtime would");
   command
       ->add_option("--frames", options->frames,
-                   "How many (default: what the files hold, or 20 random ones)")
+                   "How many (default: what the files hold, or 20 random ones; with states and "
+                   "several streams all of the files to each, or 4 random ones or more)")
       ->check(positive_count());
   command
       ->add_option("--tolerance", options->tolerance,

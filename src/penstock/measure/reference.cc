@@ -65,6 +65,8 @@ class Whole final : public Reference {
     return ordered;
   }
 
+  void choose_stream(std::uint64_t stream) override { states_.choose_stream(stream); }
+
   Status begin_sequence() override {
     states_.begin_sequence();
     return {};
@@ -139,6 +141,8 @@ class Stages final : public Reference {
     return ordered;
   }
 
+  void choose_stream(std::uint64_t stream) override { states_.choose_stream(stream); }
+
   Status begin_sequence() override {
     states_.begin_sequence();
     return {};
@@ -159,12 +163,18 @@ class OneAtATime final : public Reference {
       : pipeline_(std::move(pipeline)) {}
 
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
-    return pipeline_->run(frame);
+    return pipeline_->run(frame, {.stream = stream_});
   }
 
-  Status begin_sequence() override { return pipeline_->reset_states(); }
+  void choose_stream(std::uint64_t stream) override { stream_ = stream; }
+
+  Status begin_sequence() override {
+    stream_ = 0;
+    return pipeline_->reset_states();
+  }
 
  private:
+  std::uint64_t stream_ = 0;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
 };
 

@@ -1,6 +1,7 @@
 // The outputs that a pipeline's must equal.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -15,13 +16,15 @@
 namespace penstock::measure {
 
 /// Computes a frame without a pipeline. One frame at a time, in order: each reads the states that
-/// the one before it wrote.
+/// the one of its stream before it wrote.
 class Reference {
  public:
   virtual ~Reference() = default;
   /// In the order of the plan's outputs. A frame that fails leaves the states as they are.
   virtual Result<std::vector<Tensor>> run(const frames::Frame& inputs) = 0;
-  /// The next frame reads the states' initial values.
+  /// The next frames are of this stream, which has states of its own; at first they are of 0.
+  virtual void choose_stream(std::uint64_t /*stream*/) {}
+  /// The next frame of each stream reads the states' initial values; it is of stream 0.
   virtual Status begin_sequence() { return {}; }
 };
 

@@ -59,10 +59,16 @@ class Window {
 class PipelineSide final : public Side {
  public:
   PipelineSide(pipeline::Pipeline& pipeline, const Ring& ring, int in_flight, std::string name)
-      : pipeline_(pipeline), ring_(ring), in_flight_(in_flight), name_(std::move(name)) {}
+      : pipeline_(pipeline),
+        ring_(ring),
+        in_flight_(in_flight),
+        streams_(static_cast<std::size_t>(
+            std::clamp(pipeline.plan().streams.most, 1, std::max(in_flight, 1)))),
+        name_(std::move(name)) {}
 
   std::string name() const override { return name_; }
   std::string explain() const override {
+    if (streams_ > 1) return concat("this pipeline, ", streams_, " streams in turn");
     return in_flight_ == 1 ? "this pipeline, one frame at a time" : "this pipeline";
   }
   int in_flight() const override { return in_flight_; }
@@ -99,7 +105,8 @@ class PipelineSide final : public Side {
   }
 
   Status push() {
-    const auto pushed = pipeline_.push(ring_[next_++ % ring_.size()]);
+    const auto& frame = ring_[next_ / streams_ % ring_.size()];
+    const auto pushed = pipeline_.push(frame, pipeline::kPatient, {.stream = next_++ % streams_});
     if (pushed) return {};
     return pushed.error();
   }
@@ -114,6 +121,7 @@ class PipelineSide final : public Side {
   pipeline::Pipeline& pipeline_;
   const Ring& ring_;
   int in_flight_;
+  const std::size_t streams_;
   std::string name_;
   int flying_ = 0;
   std::size_t next_ = 0;

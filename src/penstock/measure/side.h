@@ -44,7 +44,9 @@ class Side {
 using Ring = std::vector<frames::Frame>;
 using Sides = std::vector<std::unique_ptr<Side>>;
 
-/// The pipeline, from the calling thread. Borrows both.
+/// The pipeline, from the calling thread. Where its plan has several streams, as many of them as
+/// have a frame in flight take turns, and each gets the ring's frames in order; frames a second are
+/// of all together. Borrows both.
 std::unique_ptr<Side> pipeline_side(pipeline::Pipeline& pipeline, const Ring& ring, int in_flight,
                                     std::string name = "penstock");
 

@@ -320,6 +320,25 @@ TEST(RoundsTest, APipelineAndAnEngineTakeTurns) {
   }
 }
 
+TEST(RoundsTest, StreamsOfAPipelineTakeTurns) {
+  FakeNetwork network;
+  network.input("x").stage("a", {"x"}, {"y"}, copy).output("y");
+  network.plan.streams.most = 3;
+  const Ring ring = *frames::random_frames(network.plan.inputs, {}, 16);
+  for (const int in_flight : {4, 2, 1}) {
+    auto pipeline = network.start();
+    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    const auto side = pipeline_side(**pipeline, ring, in_flight);
+    const auto sample = side->measure({std::chrono::milliseconds(1), std::chrono::milliseconds(5)});
+    ASSERT_TRUE(sample) << sample.error().message();
+    EXPECT_GT(sample->frames_per_second, 0);
+    EXPECT_EQ((*pipeline)->stats().streams, static_cast<std::size_t>(std::min(in_flight, 3)));
+    EXPECT_EQ(side->explain(), in_flight == 1   ? "this pipeline, one frame at a time"
+                               : in_flight == 2 ? "this pipeline, 2 streams in turn"
+                                                : "this pipeline, 3 streams in turn");
+  }
+}
+
 TEST(RoundsTest, AnErrorNamesTheSideThatFailed) {
   class Failing final : public Side {
    public:

@@ -1,6 +1,7 @@
 // The states of a plan where no pipeline carries them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,22 +11,32 @@
 
 namespace penstock::measure {
 
-/// What the next frame reads of each state.
+/// What the next frame of each stream reads of each state.
 class States {
  public:
   /// \error as plan::initial_value()
   static Result<States> create(const plan::Plan& plan, const std::filesystem::path& folder);
 
-  /// The next frame reads the initial values.
-  void begin_sequence() { values_ = initial_; }
+  /// The next frame of each stream reads the initial values.
+  void begin_sequence() {
+    values_.clear();
+    choose_stream(0);
+  }
+  /// Which value() and set() are of.
+  void choose_stream(std::uint64_t stream) {
+    values_.try_emplace(stream, initial_);
+    stream_ = stream;
+  }
 
   [[nodiscard]] const std::vector<plan::StateEdge>& edges() const { return edges_; }
-  [[nodiscard]] const Tensor& value(std::size_t state) const { return values_[state]; }
-  void set(std::size_t state, Tensor value) { values_[state] = std::move(value); }
+  [[nodiscard]] const Tensor& value(std::size_t state) const { return values_.at(stream_)[state]; }
+  void set(std::size_t state, Tensor value) { values_.at(stream_)[state] = std::move(value); }
 
  private:
   std::vector<plan::StateEdge> edges_;
-  std::vector<Tensor> initial_, values_;
+  std::vector<Tensor> initial_;
+  std::map<std::uint64_t, std::vector<Tensor>> values_;  ///< By stream.
+  std::uint64_t stream_ = 0;
 };
 
 }  // namespace penstock::measure

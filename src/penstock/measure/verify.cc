@@ -21,8 +21,9 @@ class Run {
     for (std::uint64_t number = 0; number < setting_.frames && !setting_.stopped(); ++number) {
       PENSTOCK_TRY(auto inputs, setting_.frame(number));
       PENSTOCK_CHECK_OK(end_burst());
-      PENSTOCK_CHECK_OK(push(inputs));
-      waiting_.push_back(std::move(inputs));
+      const auto stream = number % setting_.streams;
+      PENSTOCK_CHECK_OK(push(inputs, stream));
+      waiting_.push_back({std::move(inputs), stream});
     }
     report_.interrupted = setting_.stopped();
     while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
@@ -47,9 +48,9 @@ class Run {
     return {};
   }
 
-  Status push(const frames::Frame& inputs) {
+  Status push(const frames::Frame& inputs, std::uint64_t stream) {
     for (;;) {
-      const auto pushed = setting_.pipeline.try_push(inputs);
+      const auto pushed = setting_.pipeline.try_push(inputs, {.stream = stream});
       if (pushed) return {};
       if (pushed.error().code != Code::kDeadlineExceeded) return pushed.error();
       PENSTOCK_CHECK_OK(judge_next());
@@ -59,8 +60,9 @@ class Run {
   Status judge_next() {
     PENSTOCK_TRY(const auto popped, setting_.pipeline.pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
-    const frames::Frame inputs = std::move(waiting_.front());
+    const auto [inputs, stream] = std::move(waiting_.front());
     waiting_.pop_front();
+    setting_.reference.choose_stream(stream);
     const auto expected = setting_.reference.run(inputs);
     if (expected && popped->ok()) {
       std::vector<const Tensor*> actual;
@@ -106,11 +108,17 @@ class Run {
     report_.why_unjudged += advice;
   }
 
+  /// A frame in flight.
+  struct Waiting {
+    frames::Frame inputs;
+    std::uint64_t stream;
+  };
+
   const Verification& setting_;
   Trial trial_;
   VerifyReport report_;
-  std::deque<frames::Frame> waiting_;  ///< In flight.
-  std::size_t burst_ = 0;              ///< How many are over.
+  std::deque<Waiting> waiting_;
+  std::size_t burst_ = 0;  ///< How many are over.
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Verification {
   std::vector<MakeReference> others;  ///< As Judge::Setting has them.
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
+  std::uint64_t streams = 1;  ///< They take turns, frame by frame.
   /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
   std::vector<std::size_t> bursts;
   const std::vector<plan::TensorInfo>& inputs;

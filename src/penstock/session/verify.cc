@@ -137,9 +137,10 @@ Result<ModelFile> bound_model(const VerifyOptions& options, const plan::Package&
   return bind_model(options.model, bound, backends, plan::custom_op_files(package));
 }
 
+/// Streams take turns: each gets all that are given, in their order.
 Result<frames::Frame> frame_of(const VerifyOptions& options, const plan::Plan& plan,
-                               std::uint64_t number) {
-  if (!options.given.empty()) return options.given[number % options.given.size()];
+                               std::uint64_t number, std::uint64_t streams) {
+  if (!options.given.empty()) return options.given[number / streams % options.given.size()];
   return frames::random_frame(plan.inputs, options.random, number);
 }
 
@@ -208,12 +209,15 @@ struct Setting {
 Result<measure::VerifyReport> verify_frames(const Setting& setting, const VerifyOptions& options,
                                             const measure::Judge& judge, std::uint64_t frames) {
   const auto& plan = setting.opened.package.plan;
+  const auto streams = streams_in_turn(*setting.opened.pipeline);
+  const auto frame = [&](auto number) { return frame_of(options, plan, number, streams); };
   return measure::verify({.pipeline = *setting.opened.pipeline,
                           .reference = setting.reference,
                           .judge = judge,
                           .others = setting.references.for_second_look(),
-                          .frame = [&](auto number) { return frame_of(options, plan, number); },
+                          .frame = frame,
                           .frames = frames,
+                          .streams = streams,
                           .bursts = bursts_of(*setting.opened.pipeline),
                           .inputs = plan.inputs,
                           .random = options.given.empty(),
@@ -294,6 +298,20 @@ Status restart(Opened& opened, pipeline::Options settings, const backend::Regist
   return {};
 }
 
+/// Of several streams each gets all that are given, or some random ones.
+std::uint64_t usual_frames(const VerifyOptions& options, const pipeline::Pipeline& pipeline) {
+  constexpr std::uint64_t kOfEachStream = 4;
+  const auto streams = streams_in_turn(pipeline);
+  std::uint64_t usual = options.given.size() * streams;
+  if (options.given.empty()) {
+    usual = streams == 1 ? kDefaultFrames : std::max(kDefaultFrames, kOfEachStream * streams);
+  }
+  // Of one stream with states a call has one frame, however many there are.
+  if (streams == 1 && !pipeline.plan().states.empty()) return usual;
+  const auto bursts = bursts_of(pipeline);
+  return std::max<std::uint64_t>(usual, std::accumulate(bursts.begin(), bursts.end(), 0U));
+}
+
 }  // namespace
 
 Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
@@ -321,12 +339,7 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     PENSTOCK_TRY(judge, make_judge(options, opened.package, references, *reference));
     PENSTOCK_CHECK_OK(reference->begin_sequence());
   }
-  std::uint64_t usual = options.given.empty() ? kDefaultFrames : options.given.size();
-  if (plan.states.empty()) {
-    const auto bursts = bursts_of(*opened.pipeline);
-    usual = std::max<std::uint64_t>(usual, std::accumulate(bursts.begin(), bursts.end(), 0U));
-  }
-  const auto frames = options.frames > 0 ? options.frames : usual;
+  const auto frames = options.frames > 0 ? options.frames : usual_frames(options, *opened.pipeline);
   const Setting setting{opened, options, references, *reference};
   PENSTOCK_TRY(auto report, verify_frames(setting, options, judge, frames));
   const bool random = options.given.empty() && plan.states.empty() && judge.is_measured();

@@ -24,13 +24,17 @@ struct VerifyOptions {
   Tolerance tolerance;
   std::vector<frames::Frame> given;  ///< Frames, in the order of the plan's inputs; else random.
   frames::RandomValues random;
-  std::uint64_t frames = 0;  ///< 0: as many as are given, or 20 random ones.
+  /// 0: as many as are given, to each of several streams; or 20 random ones, 4 of each stream at
+  /// least; or what it takes for stages that take several frames in a call.
+  std::uint64_t frames = 0;
   std::function<bool()> stopped = [] { return false; };
   std::function<void(std::uint64_t judged, std::uint64_t of)> progress = [](std::uint64_t,
                                                                             std::uint64_t) {};
 };
 
 /// Runs frames through an opened package and judges each output; the pipeline is closed then.
+/// Of a package with states and several streams, some streams take turns, each judged beside a
+/// sequence of its own: see streams_in_turn().
 /// A package with functions or several networks is compared with itself, without replicas and one
 /// frame at a time, its networks in ONNX Runtime; `settings.warn` hears of stages that are compared
 /// with what runs them themselves. Where the plan drops frames or has a deadline, the pipeline is
