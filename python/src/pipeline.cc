@@ -503,6 +503,7 @@ nb::list Pipeline::run(nb::handle feed, std::uint64_t stream) {
   }
   try {
     const auto number = value_or_raise(push(tensors_of(feed), kForever, {.stream = stream}));
+    this->running()->hurry(number);
     const nb::object object = pop({});
     if (object.is_none()) raise(make_error(Code::kCancelled, "the pipeline is closed"));
     auto& frame = nb::cast<Frame&>(object);

@@ -117,6 +117,21 @@ def test_frames_wait_for_one_another_up_to_the_batch(model: Path) -> None:
     assert stage["calls"] == [0, 0, 2]
 
 
+def test_one_frame_alone_waits_for_no_others(model: Path) -> None:
+    with penstock.split(model, batch="3:600000", replicas=1, in_flight=6) as running:
+        for i in range(2):
+            np.testing.assert_array_equal(running.run(frame(i))["z"], expected(i))
+        (stage,) = running.stats()["stages"]
+    assert stage["calls"] == [2, 0, 0]
+
+
+def test_a_cancelled_frame_waits_for_no_others(model: Path) -> None:
+    with penstock.split(model, batch="3:600000", replicas=1, in_flight=6) as running:
+        number = running.push(frame(0))
+        assert running.cancel_frame(number)
+        assert running.pop().outcome == "cancelled"
+
+
 def open_network(folder: Path, first: int | str) -> Path:
     """Splits each row in two halves, sums each, and counts its own sizes on the way, as exporters write it."""
     from onnx import TensorProto, helper, numpy_helper

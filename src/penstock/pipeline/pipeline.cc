@@ -33,7 +33,8 @@ Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
       return make_error(Code::kFailedPrecondition, "run: expected no frames in flight, found ",
                         in_flight, "; use push and pop, or drain first");
     }
-    PENSTOCK_CHECK_OK(push(inputs, kPatient, options));
+    PENSTOCK_TRY(const FrameNumber frame, push(inputs, kPatient, options));
+    hurry(frame);
     PENSTOCK_TRY(auto output, pop(kForever));
     if (!output) return generations_->newest()->ending.error();
     if (!output->ok()) return output->error();
@@ -71,10 +72,17 @@ bool Pipeline::cancel(FrameNumber frame) {
   return generations.back()->cancel_frame(frame);
 }
 
+void Pipeline::hurry(FrameNumber frame) {
+  for (const auto& state : generations_->all()) {
+    if (state->first <= frame) state->hurry(frame);
+  }
+}
+
 void Pipeline::give_up() {
   for (const auto& state : generations_->all()) {
     const std::scoped_lock lock(state->ending.commit);
     state->ending.give_up_before(state->source.done());
+    state->let_out(0, state->source.done());
   }
 }
 

@@ -132,7 +132,8 @@ class Pipeline {
   Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kPatient);
   Result<std::optional<Output>> try_pop() { return pop(kNoWait); }
 
-  /// One frame through the empty pipeline: push, pop, copies of its outputs. However long it takes.
+  /// One frame through the empty pipeline: push, hurry, pop, copies of its outputs. However long it
+  /// takes.
   /// Several threads may call it: each waits for those before it, and gets its own frame's outputs.
   /// \error the frame's own, or kFailedPrecondition  frames that were pushed are in flight.
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
@@ -180,6 +181,9 @@ class Pipeline {
   /// computes by itself and can be stopped; another is not interrupted.
   /// \returns false where it has come out or failed before, or was never pushed.
   bool cancel(FrameNumber frame);
+  /// Whoever pushed this frame waits for it alone: no call waits for more frames to go with it, or
+  /// with those before it. Nothing else changes, and nothing for frames that have come out.
+  void hurry(FrameNumber frame);
   /// Nobody wants the frames in flight: they come out as cancelled, and no stage begins with one
   /// any more. Those pushed from now on are computed.
   void give_up();

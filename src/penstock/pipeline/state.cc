@@ -38,8 +38,20 @@ bool State::cancel_frame(FrameNumber frame) {
     });
     if (!cancelled) return false;
   }
+  let_out(frame, frame + 1);
   for (auto& worker : workers) worker->end_cancelled_calls();
   return true;
+}
+
+void State::let_out(FrameNumber begin, FrameNumber end) {
+  for (Worker* worker : fillers) worker->let_out(begin, end);
+}
+
+void State::hurry(FrameNumber frame) {
+  FrameNumber hurried = hurried_before.load();
+  while (hurried <= frame && !hurried_before.compare_exchange_weak(hurried, frame + 1)) {
+  }
+  let_out(0, frame + 1);
 }
 
 bool State::wait_until_workers_left(std::int64_t deadline) {

@@ -88,6 +88,7 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<StateEdge>> states;  // Beside plan.states.
   std::vector<std::unique_ptr<Stage>> stages;
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
+  std::vector<Worker*> fillers;                  // Those whose calls wait for more frames.
 
   plan::BoundValues bound;  // Of inputs that are none of the plan's.
 
@@ -133,6 +134,8 @@ struct State : std::enable_shared_from_this<State> {
 
   std::atomic<int> hanging{0};  // Threads of such calls.
 
+  std::atomic<FrameNumber> hurried_before{0};  // Frames for which no call waits: see hurry().
+
   std::atomic<int> awaiting_release{0};  // Stages that wait until the caller releases a result.
 
   std::shared_ptr<Totals> totals = std::make_shared<Totals>();
@@ -146,6 +149,13 @@ struct State : std::enable_shared_from_this<State> {
   void wake_everybody();
   void cancel(Error cause);              ///< And the generations behind.
   bool cancel_frame(FrameNumber frame);  ///< As Pipeline::cancel().
+  void hurry(FrameNumber frame);         ///< As Pipeline::hurry().
+  [[nodiscard]] bool hurries(FrameNumber frame) const {
+    return frame < hurried_before.load(std::memory_order_seq_cst);
+  }
+  /// Calls that wait for more frames, and begin with one of these, look again whether they still
+  /// do. Once what ends that is there to be seen: the frames failed, say. Any thread.
+  void let_out(FrameNumber begin, FrameNumber end);
   /// Numbers begin with `next`. \pre  the gate is closed, and nothing was pushed.
   void begin_at(FrameNumber next);
   /// Workers leave now, whatever is in flight.

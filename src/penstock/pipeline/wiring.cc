@@ -32,6 +32,7 @@ void make_edges(State& state) {
                           plan::to_string(full.policy), "'")
             .within({Where::kFrame, frame});
       });
+      state.let_out(frame, frame + 1);
     };
     if (edge->from == plan::kPipelineInput) state.input_edges.push_back(edge);
     if (!edge->to.empty() && edge->to.back() == plan::kPipelineOutput)
@@ -434,6 +435,7 @@ Status wire(State& state, const std::filesystem::path& folder, const backend::Re
   for (auto& stage : state.stages) {
     for (std::size_t r = 0; r < stage->places.size(); ++r) {
       state.workers.push_back(std::make_unique<Worker>(state, *stage, r));
+      if (stage->plan->batch.wait.count() > 0) state.fillers.push_back(state.workers.back().get());
     }
   }
   mark_stages_that_feed_states(state);

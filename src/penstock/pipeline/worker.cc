@@ -89,7 +89,7 @@ Worker::Next Worker::start_or_wait() {
   Lane& lane = next_lane();
   const bool more = choose(next, lane.frames);
   if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
-    sleep_until(shortest(), full_at(next), {}, std::min(look, until), changed);
+    fill(next, std::min(look, until), changed);
     return Next::kLook;
   }
   return !take(lane.frames) || start(lane) ? Next::kLook : Next::kLeave;
@@ -475,6 +475,7 @@ void Worker::fail(FrameNumber frame, Error error) {
                        : cancelled ? Outcome::kCancelled
                                    : Outcome::kError;
   const bool first = state_.record(frame).fail(outcome, placed);
+  state_.let_out(frame, frame + 1);
   // What a frame does not tell, since it was dropped before, stops nothing.
   if (first && stops) state_.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
 }

@@ -39,6 +39,9 @@ class Worker {
   /// Of frames that were cancelled. The worker's own thread does it: no other knows for which frame
   /// a context computes. Any thread.
   void end_cancelled_calls();
+  /// Where the call waits for more frames, and its first one is of [first, end): whether that one
+  /// still waits is looked at again. Any thread, once what ends the waiting is there to be seen.
+  void let_out(FrameNumber first, FrameNumber end);
   /// Whether calls that hang still go on. \pre  joined.
   bool keeps_lost();
 
@@ -76,7 +79,7 @@ class Worker {
   /// A call in flight, or the room for one.
   struct Lane {
     std::unique_ptr<StageCall> call;
-    std::vector<FrameNumber> frames;     // That the worker took for it, ascending.
+    std::vector<FrameNumber> frames;     // That the worker took for it, ascending; also lost ones.
     std::size_t bound = 0;               // How many of them are computed.
     std::vector<std::int64_t> ready_ns;  // Of each that is computed, in the order of its bind().
     std::int64_t start_ns = 0;
@@ -96,6 +99,7 @@ class Worker {
 
   /// How often a call that goes on by itself, or a lost device, is looked at.
   static constexpr std::int64_t kLook = 50'000'000;
+  static constexpr FrameNumber kNoFrame = UINT64_MAX;
 
   void loop();
   bool claim(Lane& lane);  ///< False: none will come any more.
@@ -143,8 +147,17 @@ class Worker {
   FrameNumber room_until(FrameNumber next, FrameNumber most);
   FrameNumber alike_until(FrameNumber next, FrameNumber most);
   [[nodiscard]] bool may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen) const;
-  /// Until when the call waits for more frames than it has; 0: not at all.
-  std::int64_t fills_until(const std::vector<FrameNumber>& chosen);
+  /// Until when the call waits for more frames than it has; 0: not at all. Of frames in front that
+  /// nothing is computed for, it waits for none: those behind them leave `chosen`.
+  std::int64_t fills_until(std::vector<FrameNumber>& chosen);
+  /// Until a call that begins with the frame may be full, `until`, or something else is to be seen.
+  void fill(FrameNumber first, std::int64_t until, const std::function<bool()>& interrupted);
+  /// Whether nobody waits for what becomes of the frame here.
+  [[nodiscard]] bool is_lost(FrameNumber frame) const;
+  /// Whether the frame takes a place in a call.
+  [[nodiscard]] bool counts(FrameNumber frame) const {
+    return stage_.feeds_state || !is_lost(frame);
+  }
   /// Up to where inputs must come for a full call.
   [[nodiscard]] FrameNumber full_at(FrameNumber next) const;
   Wait& shortest();  ///< The input with the fewest frames.
@@ -240,8 +253,12 @@ class Worker {
   // Frames before it were looked at by the last choose(). What is asked about its choice next,
   // fills_until(), full_at() and whether more come, goes on from there.
   FrameNumber chosen_until_ = 0;
-  FrameNumber filling_ = 0;        // The frame that waits for others to go with it, and one;
-  std::int64_t filling_ns_ = 0;    // since when.
+  FrameNumber counted_ = 0;      // Of that choice, those that take a place in the call.
+  FrameNumber filling_ = 0;      // The frame that waits for others to go with it, and one;
+  std::int64_t filling_ns_ = 0;  // since when.
+  // While the worker sleeps for others to go with it, the first frame of the call. Changed by
+  // read-modify-write alone: of who sleeps and who lets out, the later one sees what the other did.
+  std::atomic<FrameNumber> fills_{kNoFrame};
   mutable std::mutex span_mutex_;  // Guards the two below.
   std::vector<Span> spans_;
   std::uint64_t span_count_ = 0;

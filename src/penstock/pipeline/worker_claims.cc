@@ -37,9 +37,8 @@ bool Worker::claim(Lane& lane) {
     const bool more = choose(next, lane.frames);
     if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
       idled_ = true;
-      const FrameNumber full = full_at(next);
-      sleep_until(shortest(), full, {}, until,
-                  [&] { return leave_at(chosen_until_) || was_taken(next); });
+      fill(next, until,
+           [&] { return leave_at(chosen_until_) || was_taken(next) || !stage_.returns.empty(); });
       continue;
     }
     if (take(lane.frames)) return true;
@@ -84,19 +83,22 @@ bool Worker::choose(FrameNumber next, std::vector<FrameNumber>& chosen) {
     return false;
   }
   const auto replicas = static_cast<FrameNumber>(replicas_);
-  const FrameNumber there = inputs_until(next + 2 * most_ * replicas);
+  const FrameNumber looked = next + 2 * most_ * replicas;
+  const FrameNumber there = inputs_until(looked);
   const FrameNumber end = alike_until(next, room_until(next, there));
   // Replicas share what is there, unless the plan has them wait for full calls.
   const bool shares = replicas > 1 && !stage_.has_homes && stage_.plan->batch.wait.count() == 0;
   const FrameNumber most = shares ? std::min(most_, (end - next + replicas - 1) / replicas) : most_;
-  for (chosen_until_ = next; chosen_until_ < end && chosen.size() < most; ++chosen_until_) {
+  counted_ = 0;
+  for (chosen_until_ = next; chosen_until_ < end && counted_ < most; ++chosen_until_) {
     if (stage_.has_homes && is_of_others(chosen_until_)) continue;
     if (!may_join(chosen_until_, chosen)) return false;
     chosen.push_back(chosen_until_);
+    counted_ += counts(chosen_until_) ? 1 : 0;
   }
   const bool come =
       chosen.size() < stage_.most_streams && chosen_until_ < next + stage_.most_waiting;
-  return chosen.size() < most && end == there && come;
+  return counted_ < most && end == there && there < looked && come;
 }
 
 FrameNumber Worker::inputs_until(FrameNumber most) {
@@ -135,9 +137,20 @@ bool Worker::may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen)
   return std::ranges::none_of(chosen, [&](FrameNumber of) { return seat(of) == seat(frame); });
 }
 
-std::int64_t Worker::fills_until(const std::vector<FrameNumber>& chosen) {
+bool Worker::is_lost(FrameNumber frame) const {
+  return !state_.record(frame).alive() || !state_.ending.spares(frame);
+}
+
+std::int64_t Worker::fills_until(std::vector<FrameNumber>& chosen) {
   const auto wait = std::chrono::nanoseconds(stage_.plan->batch.wait).count();
-  if (wait == 0 || leave_at(chosen_until_)) return 0;
+  if (wait == 0 || leave_at(chosen_until_) || state_.hurries(chosen.front())) return 0;
+  const auto waits = std::ranges::find_if_not(chosen, [&](FrameNumber of) { return is_lost(of); });
+  if (waits != chosen.begin()) {
+    const bool together = filling_ == chosen.front() + 1 && waits != chosen.end();
+    if (together) filling_ = *waits + 1;  // The next one has waited with it, and goes on.
+    chosen.erase(waits, chosen.end());
+    return 0;
+  }
   const std::int64_t now = now_ns();
   const FrameNumber filling = chosen.front() + 1;
   if (std::exchange(filling_, filling) != filling) filling_ns_ = now;
@@ -154,10 +167,27 @@ std::int64_t Worker::fills_until(const std::vector<FrameNumber>& chosen) {
 
 // Once the pipeline is closed, no more come than were pushed.
 FrameNumber Worker::full_at(FrameNumber next) const {
-  const FrameNumber full = stage_.has_homes
-                               ? chosen_until_ + 1
-                               : next + std::min({most_, stage_.most_waiting, stage_.most_streams});
+  const FrameNumber full =
+      stage_.has_homes ? chosen_until_ + 1
+                       : std::min(chosen_until_ + most_ - counted_,
+                                  next + std::min(stage_.most_waiting, stage_.most_streams));
   return state_.ending.closed() ? std::min(full, state_.source.done()) : full;
+}
+
+void Worker::fill(FrameNumber first, std::int64_t until, const std::function<bool()>& interrupted) {
+  fills_.exchange(first, std::memory_order_seq_cst);
+  // Who let it out before that, woke nobody.
+  if (!is_lost(first) && !state_.hurries(first)) {
+    sleep_until(shortest(), full_at(first), {}, until,
+                [&] { return fills_.load(std::memory_order_seq_cst) != first || interrupted(); });
+  }
+  fills_.exchange(kNoFrame, std::memory_order_seq_cst);
+}
+
+void Worker::let_out(FrameNumber first, FrameNumber end) {
+  FrameNumber filling = fills_.fetch_add(0, std::memory_order_seq_cst);
+  if (filling < first || filling >= end) return;
+  if (fills_.compare_exchange_strong(filling, kNoFrame, std::memory_order_seq_cst)) parker.wake();
 }
 
 Wait& Worker::shortest() {

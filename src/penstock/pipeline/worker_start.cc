@@ -97,7 +97,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
   calls = std::vector<std::atomic<std::uint64_t>>(most_);
   lanes_.resize(choose_lanes(*executables.front()));
   for (auto& lane : lanes_) {
-    lane.frames.reserve(most_);
+    lane.frames.reserve(most_ == 1 ? 1 : 2 * most_ * replicas_);
     lane.ready_ns.resize(most_);
     PENSTOCK_CHECK_OK(open(lane));
   }
