@@ -70,11 +70,12 @@ struct StageCase {
   bool function = false;  ///< Else a backend's model.
   bool stateful = false;  ///< As a function says of itself.
   bool finds = false;     ///< Writes items. \pre function
-  bool each = false;      ///< \pre function
+  bool each = false;      ///< Runs once for each item. \pre no states, in_two, accelerators nor far
   bool odd = false;       ///< Finds another number of items than others do.
   bool parameter = false;
   bool in_two = false;  ///< Of two partitions: one computes, one copies. \pre not function
-  int together = 1;     ///< Frames in one call. \pre no function, one part, no items
+  int together = 1;     ///< Frames in one call, or items if `each`. \pre no function, one part;
+                        ///< else no items
   int wait_us = 0;      ///< For more of them.
   int lanes = 0;  ///< Calls in flight on a device; 0: it runs here. \pre no function, one part
   /// 1: on the first accelerator, 2: on the second, 3: a replica on each; 0: on none.
@@ -323,6 +324,20 @@ inline void plant_states(Case& made, Dice& dice) {
   }
 }
 
+/// Of stages that run for each item, some are networks.
+inline void choose_networks_for_items(Case& made) {
+  Dice dice(made.seed ^ 0xeac4U);
+  for (auto& stage : made.stages) {
+    if (!stage.each || !dice.one_in(2)) continue;
+    stage.function = stage.stateful = false;
+    stage.parameter = dice.one_in(6);
+    stage.lanes = dice.one_in(4) ? 1 : 0;  // Its items run one after the other.
+    if (!dice.one_in(3)) stage.together = dice.from_to(2, kMostItems);
+    const bool thrown = stage.fault >= Fault::kThrow && stage.fault <= Fault::kNoMemory;
+    if (thrown && stage.lanes > 0) stage.fault = Fault::kError;  // A device throws nothing.
+  }
+}
+
 inline void choose_edges(Case& made, Dice& dice) {
   using plan::FullPolicy;
   const bool lossy = dice.one_in(3);
@@ -466,7 +481,7 @@ inline void choose_peers(Case& made) {
   made.direct = Dice(made.seed ^ 0xd17U).one_in(2);
   if (!dice.one_in(5) || made.start_fault != StartFault::kNone || made.has(Fault::kHang)) return;
   for (auto& stage : made.stages) {
-    const bool plain = !stage.function && !stage.in_two && stage.lanes == 0;
+    const bool plain = !stage.function && !stage.each && !stage.in_two && stage.lanes == 0;
     if (!plain || stage.accelerators > 0 || !dice.one_in(2)) continue;
     stage.far = true;
     stage.replicas = 1;
@@ -508,6 +523,7 @@ inline Case make_case(std::uint64_t seed) {
   }
   if (dice.one_in(2)) plant_faults(made, dice);
   if (dice.one_in(4)) plant_states(made, dice);
+  choose_networks_for_items(made);
   choose_edges(made, dice);
   choose_outputs(made, 1);
   choose_caller(made, dice);

@@ -245,8 +245,8 @@ class Judge {
     }
   }
 
-  // Each frame once in each stage, and again where a call of several failed; in order where the
-  // stage has one replica.
+  // Each frame, or item, once in each stage, and again where a call of several failed; in order
+  // where the stage has one replica.
   void check_calls() {
     for (int s = 0; s < std::ssize(given_.stages); ++s) {
       const auto& made = given_.stages[at(s)];
@@ -255,7 +255,8 @@ class Judge {
         if (number == seen_.swapped) last = -1;  // Without states, both plans run at once.
         if (!plant_.began(s, tag)) continue;
         const bool made_again = made.far && given_.direct;  // Where what it made is lost.
-        const int most = made_again ? INT_MAX : made.each ? kMostItems : made.together > 1 ? 2 : 1;
+        const int tries = made.together > 1 ? 2 : 1;
+        const int most = made_again ? INT_MAX : made.each ? kMostItems * tries : tries;
         if (plant_.calls(s, tag) > most) {
           add(concat("stage s", s, " was called ", plant_.calls(s, tag), " times for frame ",
                      number));

@@ -261,6 +261,7 @@ class Plant {
         return;
       }
       network.stage(stage_name, inputs, outputs, call, made.replicas, types);
+      if (made.each) run_for_each(network, stage_name, each, ports_in, ports_out);
       take_together(network, stage_name, made);
       if (made.lanes > 0 && made.fault != Fault::kHang)
         move_to_device(side, stage_name, made.lanes);
@@ -273,7 +274,17 @@ class Plant {
     network.function(stage_name, std::move(function), inputs, outputs, made.replicas, each);
   }
 
-  // For every number of frames: a call computes no rows that no frame has.
+  // The model reads and writes one item, the stage all of them. A parameter stays as it is.
+  static void run_for_each(testing::FakeNetwork& network, const std::string& stage_name,
+                           std::vector<std::string> each, const std::vector<backend::Port>& in,
+                           std::vector<backend::Port> out) {
+    auto& model = network.backend->models.at(stage_name + ".onnx");
+    std::ranges::copy(in, model.inputs.begin());
+    model.outputs = std::move(out);
+    network.plan.stages.back().each = std::move(each);
+  }
+
+  // For every number of frames, or items: a call computes no rows that no frame has.
   static void take_together(testing::FakeNetwork& network, const std::string& stage_name,
                             const StageCase& made) {
     std::vector<int> sizes;

@@ -154,6 +154,8 @@ std::vector<Case> simpler(const Case& given) {
     with([i](Case& c) { c.stages[i].parameter = false; });
     with([i](Case& c) { c.stages[i].stateful = false; });
     with([i](Case& c) { c.stages[i].in_two = false; });
+    with([i](Case& c) { c.stages[i].together = 1; });
+    with([i](Case& c) { c.stages[i].lanes = 0; });
     with([i](Case& c) {
       if (c.stages[i].reads.size() > 1 && !c.stages[i].each) c.stages[i].reads.pop_back();
     });
