@@ -26,6 +26,7 @@
 #include "tests/support/no_more_threads.h"
 #include "tests/support/sample.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/watched.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -106,27 +107,6 @@ std::vector<float> stream(Pipeline& pipeline, int frames) {
   }
   return results;
 }
-
-// A thread to be looked at while it runs `body`.
-struct Watched {
-  explicit Watched(std::function<void()> body)
-      : thread([this, run = std::move(body)] {
-          id = device::this_thread_id();
-          run();
-        }) {}
-
-  void wait_until_asleep() const {
-    for (std::string state; state != "S"; std::this_thread::yield()) {
-      if (id == 0) continue;
-      std::ifstream stat(concat("/proc/self/task/", id.load(), "/stat"));
-      std::string number, name;
-      stat >> number >> name >> state;
-    }
-  }
-
-  std::atomic<int> id{0};
-  std::thread thread;  // Last: it uses the rest.
-};
 
 class Capacities : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(OneToMany, Capacities, ::testing::Values(0, 1, 2, 3, 8));

@@ -20,6 +20,7 @@
 #include "tests/support/no_more_threads.h"
 #include "tests/support/sample.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/watched.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -683,10 +684,11 @@ TEST(Replace, WhoWaitsForAResultGetsTheNewOnes) {
   auto old = times(2);
   auto fresh = times(3);
   auto pipeline = started(old);
-  std::thread popper([&] { EXPECT_EQ(result_of(*pipeline), 6); });
+  Watched popper([&] { EXPECT_EQ(result_of(*pipeline), 6); });
+  popper.wait_until_asleep();
   must_replace(*pipeline, fresh);
   pushed(*pipeline, 1);
-  popper.join();
+  popper.thread.join();
 }
 
 TEST(Replace, AnAcquiredInputIsTheOldOnes) {

@@ -9,6 +9,7 @@
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/watched.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -364,10 +365,10 @@ TEST(Streams, WhoWaitsForAPlaceIsWokenByTheEnd) {
   auto network = sequence(Writes::kItself, 2, true);
   auto pipeline = started(network);
   ASSERT_TRUE(put(*pipeline, 5, 4));
-  std::thread pusher(
-      [&] { EXPECT_EQ(put(*pipeline, 6, 2, kForever).error().code, Code::kCancelled); });
+  Watched pusher([&] { EXPECT_EQ(put(*pipeline, 6, 2, kForever).error().code, Code::kCancelled); });
+  pusher.wait_until_asleep();
   pipeline->cancel();
-  pusher.join();
+  pusher.thread.join();
 }
 
 TEST(Streams, OthersGoOnWhileOneWaitsForAPlace) {
