@@ -19,25 +19,29 @@ namespace penstock::pipeline {
 /// A frame, and where its tensors lie on each of the stage's edges.
 struct BoundFrame {
   FrameNumber frame = 0;
-  const Record* record = nullptr;                   // Another frame's once the call is left behind.
+  const Record* record = nullptr;  // Once the call is left behind, it may be another frame's.
   std::int64_t deadline_ns = backend::kNoDeadline;  // Steady clock.
-  std::uint32_t seat = 0;                           // Where its stream's states lie: StateEdge.
-  FrameNumber step = 0;
+  std::uint32_t seat = 0;                           // Where its stream's states lie: streams.h.
+  FrameNumber step = 0;                             // How many frames the seat had before it.
   // A copy: a call that is left behind reads it when the record is another frame's.
   std::string traceparent;
-  // Beside Stage::in_edges and out_edges: of the slots, or of their mirrors.
+  // Of each of Stage::in_edges: the frame's tensors in its slot, or in a mirror of it.
   std::vector<const std::vector<const Tensor*>*> in;
+  // Of each of Stage::out_edges: the tensors to write, in a slot, in a mirror of it or in `beside`.
   std::vector<std::vector<Tensor>*> out;
-  std::vector<Slot*> in_slots, out_slots;  // No slot: a place beside the edge's.
-  // Where what is made again has other outputs than those that were lost: they go nowhere.
+  std::vector<Slot*> in_slots;   // Of each of Stage::in_edges.
+  std::vector<Slot*> out_slots;  // Of each of Stage::out_edges; null: `beside` takes the outputs.
+  // Of each of Stage::out_edges: storage for outputs that nobody reads, since the frame is computed
+  // again for those of another edge alone.
   std::vector<std::vector<Tensor>> beside;
-  std::vector<const Tensor*> state_in;  // Beside Stage::states_in and states_out.
-  std::vector<Tensor*> state_out;
-  // While it is apart, all that is shown above are these copies, which share the storage.
+  std::vector<const Tensor*> state_in;  // Of each of Stage::states_in.
+  std::vector<Tensor*> state_out;       // Of each of Stage::states_out.
+  // True: in, out, state_in and state_out point into `copies`, so that a call that is left behind
+  // touches no slot.
   bool apart = false;
-  struct Copies {
+  struct Copies {  // They share the storage of what they are copied from.
     std::vector<std::vector<Tensor>> in, out;
-    std::vector<std::vector<const Tensor*>> now;  // Into `in`.
+    std::vector<std::vector<const Tensor*>> now;  // Pointers into `in`.
     std::vector<Tensor> state_in, state_out;
   } copies;
 };
@@ -83,20 +87,20 @@ class BatchedCall {
  private:
   struct Port {
     Wire wire;
-    Type type;                          // Of all rows.
-    Rows rows;                          // Not of locals and parameters,
-    std::optional<OpenRows> open_rows;  // nor where the shape is open: these.
-    // Of what a frame's tensor must be, where the plan leaves open what the model fixes; else
-    // empty.
+    Type type;  // Of the tensor that holds all rows.
+    Rows rows;  // Used where the shape is fixed, and the wire is no local and no parameter.
+    std::optional<OpenRows> open_rows;  // Used in place of `rows` where the shape is open.
+    // The shape that each frame's tensor must have, where the model fixes one that the plan leaves
+    // open. Empty: none has to be checked.
     std::vector<std::int64_t> row;
   };
   struct Part {
     std::shared_ptr<backend::Executable> executable;
     std::unique_ptr<backend::Context> context;
     std::vector<Port> inputs, outputs;
-    std::vector<const Tensor*> read;  // By the run in progress.
-    std::vector<Tensor*> written;
-    Counters at_start;
+    std::vector<const Tensor*> read;  // Inputs of the run in progress, of each of `inputs`.
+    std::vector<Tensor*> written;     // Outputs of the run in progress, of each of `outputs`.
+    Counters at_start;                // The context's when it had been warmed up.
   };
 
   Status add_part(const CompiledPartition& partition, backend::Executable& one,
@@ -116,15 +120,16 @@ class BatchedCall {
   Stage& stage_;
   backend::Memory* const memory_;
   const std::size_t rows_;
-  bool whole_ = true;  // It has all its storage.
-  std::vector<Part> parts_;
-  std::vector<Tensor> locals_;
-  std::span<const BoundFrame> frames_;
-  std::size_t first_item_ = 0, given_ = 0;
-  bool items_ = false;               // The rows are items of the one frame.
-  std::vector<const Tensor*> read_;  // Of one port, by frame.
-  std::vector<Tensor*> written_;
-  std::atomic<std::uint64_t> copies_{0};
+  bool whole_ = true;                     // False: storage could not be restored after a failure.
+  std::vector<Part> parts_;               // Of each of Stage::partitions.
+  std::vector<Tensor> locals_;            // Of each of Stage::locals, for all rows.
+  std::span<const BoundFrame> frames_;    // What bind() or bind_items() was given.
+  std::size_t first_item_ = 0;            // Of bind_items(): the item in row 0.
+  std::size_t given_ = 0;                 // Rows that hold a frame or an item; the others are idle.
+  bool items_ = false;                    // True: the rows are items of one frame, not frames.
+  std::vector<const Tensor*> read_;       // Room for gather(): one port's tensors, by row.
+  std::vector<Tensor*> written_;          // Room for share_out(): one port's tensors, by row.
+  std::atomic<std::uint64_t> copies_{0};  // Rows that were copied, since the start.
 };
 
 }  // namespace penstock::pipeline

@@ -17,8 +17,9 @@ std::size_t replicas_of(const plan::Plan& plan, int stage);
 /// Most frames that a call of a stage at the edge's ends takes; 1 where none takes several.
 int most_together(const plan::Plan& plan, const plan::Edge& edge);
 
-/// Most frames that can come to a stage, from one on, before it is done with that one: edges to it
-/// and past it hold no more. `in_flight`: most between push and release.
+/// While a stage holds a frame, so many can have come to it at most, that frame among them: the
+/// edges that lead to the stage and past it hold no more. `in_flight`: most between push and
+/// release.
 std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight);
 /// Whether a stream's next frame comes to the stage only once it is done with the one before, since
 /// a state that is written there or behind is read there or before.
@@ -36,28 +37,31 @@ int choose_capacity(const plan::Plan& plan, const plan::Edge& edge);
 /// behind the one that writes it.
 std::size_t state_versions(const plan::Plan& plan, const plan::StateEdge& state);
 
-/// Slots for results that are held while their own are needed: of edges to the output.
+/// Slots of an edge to the pipeline's output for results that the caller holds while later frames
+/// need theirs: Options::max_held; of other edges 0.
 int kept_slots(const plan::Edge& edge, const Options& options);
 
 /// What the stages' replicas compute in: by stage and replica, null for the host's memory.
 using Memories = std::vector<std::vector<MemoryPtr>>;
-/// As the backends say. One that is not there counts as the host's.
+/// Asks the backends. A backend that is not among them counts as one in the host's memory.
 Memories memories_of(const plan::Plan& plan, const backend::Registry& backends);
 EdgeMemories memories_of(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 
-/// In which the values of a state lie: that of all stages that read or write it, where these have
-/// one; else null, the host's.
+/// The memory in which the values of a state lie: that in which all stages compute that read or
+/// write it, where it is one and the same; else null, the host's.
 backend::Memory* memory_of(const plan::Plan& plan, const plan::StateEdge& state,
                            const Memories& memories);
 
-/// Stages that do not read the edge, and for which its frames are kept nevertheless: those to which
-/// leads what is made of them, as long as that may be lost with another machine. Ascending.
+/// Stages, ascending, that do not read the edge, and until which are done its frames are kept:
+/// their own inputs are made of these frames, and may be lost with another machine before they are
+/// read.
 std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,
                             const Memories& memories);
-/// Slots beyond the capacity: frames that are kept while the edge has room for others, and on lossy
-/// edges those being written or read.
+/// Slots that the edge has beyond its capacity: keeping_slots(), and on an edge that may drop
+/// frames one for each frame that is being written or read.
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
-/// Those of them for frames that are kept.
+/// Slots for frames whose readers are done, and which keepers_of() the edge still need; 0: it has
+/// no keepers.
 int keeping_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 
 /// As memory_ceiling(), where the plan runs in these memories: the host's alone is counted.

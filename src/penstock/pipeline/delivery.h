@@ -65,24 +65,26 @@ class Delivery {
   };
 
   void loop();
-  [[nodiscard]] Entry* next() const;  ///< Null: none is due. Under the lock, as the four below.
-  void take(Entry& entry);            ///< \pre  it is the next one.
+  // All of these with mutex_ held; call() lets go of it while the callback runs.
+  [[nodiscard]] Entry* next() const;  ///< The frame to be called back next; null: none is due.
+  void take(Entry& entry);            ///< \pre  it is next()
   void put_behind_its_stream(Entry& entry);
   void make_ready(Entry& entry);
   void list_if_due(Entry& entry);
-  void call(Entry& entry, std::unique_lock<std::mutex>& lock);  ///< \pre  as take()
+  void call(Entry& entry, std::unique_lock<std::mutex>& lock);  ///< \pre  it is next()
 
   State* state_ = nullptr;
-  std::mutex mutex_;  // Guards all below. Not held while a callback runs.
+  std::mutex mutex_;  // Guards entries_ to ends_. Not held while a callback runs.
   std::condition_variable changed_;
-  std::vector<Entry> entries_;   // By frame & the state's window_mask.
-  List in_order_;                // As they were pushed.
-  List due_;                     // The others that may be called, as they became so.
-  std::vector<Entry*> last_of_;  // By seat: the frame pushed last. Its entry may be another's now.
-  bool held_ = false;
+  std::vector<Entry> entries_;  // By frame & State::window_mask.
+  List in_order_;               // Frames to be called back in the order of their pushes.
+  List due_;                    // Frames out of order that may be called back, as they became so.
+  // By seat: the entry of the stream's last frame, which a later frame may have by now.
+  std::vector<Entry*> last_of_;
+  bool held_ = false;     // Between hold() and release(): no callback is called.
   bool calling_ = false;  // A callback runs, on whichever thread.
-  bool ends_ = false;
-  std::thread thread_;  // Last: it uses the rest.
+  bool ends_ = false;     // end() was called.
+  std::thread thread_;    // Last: it uses the rest.
 };
 
 }  // namespace penstock::pipeline

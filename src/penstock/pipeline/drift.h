@@ -10,8 +10,8 @@
 
 namespace penstock::pipeline {
 
-/// Knows time by what it is told. A window ends with the first look a second or more after it
-/// began, where it holds some frames; its median counts, so that single slow frames do not.
+/// A window ends with the first see() that is called a second or more after it began and that finds
+/// frames in it. Of each window the median counts, so that single slow frames do not.
 class DriftWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,9 +22,9 @@ class DriftWatch {
   [[nodiscard]] std::optional<Drift> against(double predicted_ns) const;
 
  private:
-  Clock::time_point begin_ = Clock::now();  // Of the window that has not ended,
-  Durations before_;                        // and what was seen until then.
-  std::deque<double> medians_;              // Of the last windows, in nanoseconds.
+  Clock::time_point begin_ = Clock::now();  // When the window began that has not ended.
+  Durations before_;                        // What the stage's frames took before `begin_`.
+  std::deque<double> medians_;              // Nanoseconds; of the last windows that have ended.
 };
 
 }  // namespace penstock::pipeline

@@ -34,10 +34,10 @@ bool has_room_for(const Type& type, Tensor& tensor);
 struct Mirror {
   static constexpr FrameNumber kNoFrame = UINT64_MAX;
 
-  std::mutex mutex;                // Of those who bring a frame here.
-  FrameNumber frame = kNoFrame;    // Whose tensors these are.
-  std::vector<Tensor> own;         // As in Slot.
-  std::vector<const Tensor*> now;  // Into `own`.
+  std::mutex mutex;                // Held by who brings a frame here.
+  FrameNumber frame = kNoFrame;    // Whose tensors `own` holds.
+  std::vector<Tensor> own;         // Of each of Edge::tensors.
+  std::vector<const Tensor*> now;  // What readers read: pointers into `own`.
 };
 
 /// One frame's tensors on one edge. What every frame needs lies in the first cache line.
@@ -87,7 +87,7 @@ class Edge {
   [[nodiscard]] std::size_t slot_count() const { return most_slots_; }  ///< At most.
   /// Frames that have a slot of their own at a time, whoever reads them or not.
   [[nodiscard]] std::size_t places() const { return place_count_; }
-  /// In each of mirrors().
+  /// Frames whose tensors each of mirrors() holds at a time.
   [[nodiscard]] std::size_t mirror_count() const { return place_count_; }
 
   void free_slots() { slots_.clear(); }  ///< \pre  nobody reads or writes one any more.
@@ -114,7 +114,8 @@ class Edge {
   /// Whether a frame's tensors may be lost before all have read them; then remakes() make them
   /// anew.
   [[nodiscard]] bool may_lose() const { return memory_ != nullptr && memory_->may_lose(); }
-  /// Whether those that the slot shows, or the mirror `at`, are. \pre  may_lose()
+  /// Whether the frame's tensors are lost, as the slot shows them, or its mirror `at`.
+  /// \pre  may_lose()
   [[nodiscard]] bool is_lost(Slot& slot, std::size_t at, FrameNumber frame) const;
   Remakes remakes;  ///< \pre  may_lose()
   [[nodiscard]] const std::vector<backend::Memory*>& mirrors() const { return mirrors_; }
@@ -136,8 +137,8 @@ class Edge {
   /// Makes `tensors` (one for each tensor of the edge) what the readers of the slot see.
   static void point_at(Slot& slot, const std::vector<Tensor>& tensors);
 
-  /// Whether what is kept of a frame goes when its last reader is done: of the caller's tensors,
-  /// and in a memory of its own.
+  /// Whether something is kept for a frame until its last reader is done: tensors that the caller
+  /// lent, or values in another memory than the host's.
   [[nodiscard]] bool lets_go() const { return from == plan::kPipelineInput || memory_ != nullptr; }
   /// Where it lets_go(): the frame's readers are to come, each of which ends with end_read().
   void begin_readers(FrameNumber frame) {
@@ -189,24 +190,26 @@ class Edge {
   void drop(FrameNumber frame);
 
   const int capacity_;
-  int readers_ = 0;                                // And those for whom frames are kept.
-  backend::Memory* memory_ = nullptr;              // Its backend's, as are those of
-  std::vector<backend::Memory*> mirrors_;          // each slot's mirrors.
-  std::vector<std::vector<std::int64_t>> bounds_;  // Beside `types`; empty where no shape varies.
+  int readers_ = 0;                        // Stages that end_read() each frame: readers, keepers.
+  backend::Memory* memory_ = nullptr;      // Of the slots' own tensors; null: the host's.
+  std::vector<backend::Memory*> mirrors_;  // Of each of Slot::mirrors; null: the host's.
+  std::vector<std::vector<std::int64_t>> bounds_;  // Of each of `types`; none if no shape varies.
   bool power_of_two_ = false;
   FrameNumber capacity_mask_ = 0;
   std::size_t window_mask_ = 0;
   bool own_storage_ = false;
-  std::size_t place_count_ = 0, most_slots_ = 0;
-  std::vector<std::unique_ptr<Slot>> slots_;      // All; those in their places first.
-  std::unique_ptr<std::atomic<Slot*>[]> places_;  // Where frames find theirs.
-  std::vector<Slot*> aside_;
+  std::size_t place_count_ = 0;                   // Places, each of which shows a slot.
+  std::size_t most_slots_ = 0;                    // Places, and slots that results may keep.
+  std::vector<std::unique_ptr<Slot>> slots_;      // All of them; the first `place_count_` at start.
+  std::unique_ptr<std::atomic<Slot*>[]> places_;  // The slot in each place, where frames find it.
+  std::vector<Slot*> aside_;                      // Slots that no place shows and no result keeps.
 
-  mutable std::mutex mutex_;            // Guards all below; lossy edges only.
-  std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> slot
+  mutable std::mutex mutex_;            // Of lossy edges: guards slot_of_ to waiting_.
+  std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> place
   std::vector<int> readers_left_;       // frame & window_mask_ -> readers that have not ended
-  std::vector<std::uint32_t> free_;
-  std::vector<FrameNumber> waiting_;  // Written, begun by no reader; ascending. Of `capacity_`.
+  std::vector<std::uint32_t> free_;     // Places that no frame has.
+  // Frames that are written and that no reader has begun, ascending; `capacity_` of them at most.
+  std::vector<FrameNumber> waiting_;
 };
 
 }  // namespace penstock::pipeline

@@ -35,28 +35,28 @@ class Loans {
   void want_back(FrameNumber least);
 
  private:
-  struct Kept {  // By a result whose slots the edges have replaced.
+  struct Kept {  // What a result keeps whose slots the edges have replaced by others.
     FrameNumber frame = 0;
-    std::vector<Slot*> slots;  // Beside `edges_`.
+    std::vector<Slot*> slots;  // Of each of edges_.
   };
 
   static FrameNumber lent(FrameNumber frame) { return 2 * frame + 1; }
   std::atomic<FrameNumber>& entry(FrameNumber frame) { return entries_[frame & mask_]; }
   void let_go(FrameNumber frame);
   void replace_wanted(FrameNumber popped);
-  void replace_slots(FrameNumber before);  ///< Of those lent before it, as far as they are wanted.
+  void replace_slots(FrameNumber before);    ///< Of frames lent before it whose slots are wanted.
   bool replace_slots_of(FrameNumber frame);  ///< Under the lock. False: there is no memory.
   Kept* find_kept(FrameNumber frame);        ///< Null: its slots are in their place.
 
   std::vector<Edge*> edges_;
   Progress* sink_ = nullptr;
   FrameNumber mask_ = 0;
-  FrameNumber slots_ = 0;  // That the edge with the fewest has.
-  std::size_t most_ = 0;
+  FrameNumber slots_ = 0;  // Places of that one of edges_ which has the fewest.
+  std::size_t most_ = 0;   // Results that may keep replaced slots at a time.
   // By frame & mask_: lent(frame) while its slots are in their place, else another value.
   std::unique_ptr<std::atomic<FrameNumber>[]> entries_;
   std::atomic<bool> calls_back_{false};
-  std::atomic<FrameNumber> wanted_{0};  // The frames before it.
+  std::atomic<FrameNumber> wanted_{0};  // Somebody waits for the slots of frames before this one.
   std::mutex mutex_;                    // Guards `kept_`, and is held while slots are replaced.
   std::vector<Kept> kept_;              // The first `kept_count_`; those behind are room for more.
   std::size_t kept_count_ = 0;

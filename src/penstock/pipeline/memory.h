@@ -28,14 +28,18 @@ std::shared_ptr<void> untouched_pages(std::size_t bytes);
 
 /// Where the slots of an edge lie.
 struct EdgeMemories {
-  backend::Memory* own = nullptr;
-  std::vector<backend::Memory*> mirrors;
+  backend::Memory* own = nullptr;         // Of the slots' own tensors; null: the host's.
+  std::vector<backend::Memory*> mirrors;  // Of each mirror of a slot; null: the host's.
 };
-/// In the memory of the writers where all have one, and the pipeline's output is no reader; else in
-/// the host's. Each slot has a mirror in every other memory of its readers and writers, and in the
-/// host's where no direct way leads to one of them. Of the pipeline's own ends, the memory is the
-/// host's. A memory that reaches the host's needs no mirror of what lies there; tensors lie in it
-/// where one writes and one reads there, whether or not others of the host do too.
+/// Chooses them. Writers and readers are instances of stages, of each the memory in which it
+/// computes; null: the host's, as of the pipeline's own ends. `leaves`: the pipeline's output
+/// reads.
+///
+/// A slot lies in the writers' memory if they have the same one and the edge does not leave, else
+/// in the host's. It has a mirror in every other memory of its readers and writers, and one in the
+/// host's if tensors get to some of them only through that. A memory that reaches_host() needs no
+/// mirror of a slot in the host's; a slot lies in such a memory if one of the writers and one of
+/// the readers compute there, even where others compute in the host's.
 EdgeMemories memories_for(std::span<backend::Memory* const> writers,
                           std::span<backend::Memory* const> readers, bool leaves);
 

@@ -43,7 +43,7 @@ class Observer {
   }
 
   Histogram popped_, called_back_;
-  mutable std::mutex mutex_;  // Guards what is below.
+  mutable std::mutex mutex_;  // Guards failed_ and failures_.
   std::uint64_t failed_ = 0;
   std::deque<Failure> failures_;
 };

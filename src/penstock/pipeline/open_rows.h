@@ -25,7 +25,7 @@ class OpenRows {
   ///                             is not the host's.
   Result<const Tensor*> to_read(std::span<const Tensor* const> frames, std::size_t rows,
                                 std::uint64_t& copies);
-  /// What a call writes them to; share_out() follows. \error  as make().
+  /// What a call writes the frames to; share_out() follows. \error  as make().
   Result<Tensor*> to_write();
   /// Brings the rows to where they belong, whatever the call left in to_write(). `fresh`: a frame's
   /// tensor gets storage of its own. \error kInternal  they do not come out even; or of a copy.

@@ -87,12 +87,16 @@ class alignas(kCacheLine) Record {
 
   std::uint64_t tag = 0;
   std::int64_t pushed_ns = 0;
-  // No stage begins with the frame later. Replicas may look at a frame that another one took.
+  // Steady clock: no stage begins with the frame later. Atomic, as a replica may read it of a frame
+  // that another one took.
   std::atomic<std::int64_t> deadline_ns{kNever};
   std::uint64_t stream = 0;
-  std::atomic<std::uint32_t> seat = 0;  // Of its stream. Replicas look whose the frame is.
-  FrameNumber step = 0;                 // How many frames the seat had before it.
-  FrameNumber behind = 0;  // It reads the states once this many frames are through their writers.
+  // Of the frame's stream. Atomic, as a replica may read it of a frame that another one took.
+  std::atomic<std::uint32_t> seat = 0;
+  FrameNumber step = 0;  // How many frames the seat had before this one.
+  // The frame may read its stream's states once their writers have completed this many frames:
+  // those up to the stream's frame before it.
+  FrameNumber behind = 0;
 
  private:
   /// What a header cannot hold would end the connection that it is sent by.
@@ -104,7 +108,7 @@ class alignas(kCacheLine) Record {
 
   enum class Life : std::uint8_t { kAlive, kDying, kDead, kOut };
   std::atomic<Life> life_{Life::kAlive};
-  bool traced_ = false;               // Whether `traceparent`, which lies far behind, is any.
+  bool traced_ = false;               // `traceparent`, which lies cache lines away, is not empty.
   std::atomic<int> stages_left_{-1};  // Below 0: it has no callback.
   // A call that was left behind may still ask whether its frame, which had the record, was
   // cancelled.

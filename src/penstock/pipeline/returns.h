@@ -22,9 +22,8 @@ class Returns {
  public:
   struct Taken {
     FrameNumber frame = 0;
-    bool begun = false;  ///< Its slots are held already.
-    Edge* again =
-        nullptr;  ///< The stage is through with it, but for what it wrote there: see Remakes.
+    bool begun = false;     ///< Its slots are held already.
+    Edge* again = nullptr;  ///< Not null: only what it wrote there is to be made again (Remakes).
   };
 
   /// Frames come back from now on, each at most `tries` times by give(). `window`: as of Progress.
@@ -34,14 +33,16 @@ class Returns {
     tried_.assign(window, 0);
     frames_.reserve(window);
   }
-  void add(Parker& parker) { parkers_.push_back(&parker); }  ///< Of an instance.
+  /// Where an instance sleeps that may take frames which come back.
+  void add(Parker& parker) { parkers_.push_back(&parker); }
   [[nodiscard]] bool enabled() const { return enabled_; }
 
-  /// The frame is new: none of its tries was made. \pre  nobody has it
+  /// The frame is new, and has all its tries before it. \pre  nobody has it
   void begin(FrameNumber frame) {
     if (tries_ > 0) tried_[frame & (tried_.size() - 1)] = 0;
   }
-  /// Wakes the instances. False: it was tried too often, and stays with who has it.
+  /// The frame comes back, and the instances are woken. False: it came back `tries` times before,
+  /// and stays with who has it.
   bool give(Taken frame) {
     {
       const std::scoped_lock lock(mutex_);
@@ -61,7 +62,7 @@ class Returns {
     }
     wake();
   }
-  /// The first of those before `end`.
+  /// The earliest frame that came back, if its number is below `end`; it is the caller's then.
   std::optional<Taken> take(FrameNumber end = UINT64_MAX) {
     if (empty()) return std::nullopt;
     const std::scoped_lock lock(mutex_);
@@ -80,11 +81,11 @@ class Returns {
  private:
   bool enabled_ = false;
   std::uint8_t tries_ = 0;
-  std::vector<Parker*> parkers_;
-  std::atomic<std::size_t> count_{0};  // frames_.size()
-  std::mutex mutex_;                   // Guards the two below.
-  std::vector<Taken> frames_;
-  std::vector<std::uint8_t> tried_;
+  std::vector<Parker*> parkers_;       // Of the stage's instances, where they sleep.
+  std::atomic<std::size_t> count_{0};  // frames_.size(), for who looks without the lock.
+  std::mutex mutex_;                   // Guards frames_ and tried_.
+  std::vector<Taken> frames_;          // That came back and that nobody has taken yet.
+  std::vector<std::uint8_t> tried_;    // By frame & (window - 1): how often it was given back.
 };
 
 }  // namespace penstock::pipeline

@@ -27,7 +27,7 @@ class Rows {
   /// What holds the first `given` rows for a call that reads them. Adds to `copies`.
   /// \error  of a copy, where the memory is not the host's.
   Result<const Tensor*> to_read(std::size_t given, std::uint64_t& copies);
-  /// What a call writes them to; share_out() follows.
+  /// What a call writes the first `given` rows to; share_out() follows.
   Tensor* to_write(std::size_t given);
   /// Brings the first `given` rows to where they belong: whatever the call left in to_write().
   /// \error  as to_read().
@@ -45,12 +45,13 @@ class Rows {
   backend::Memory* memory_ = nullptr;
   Type type_;
   std::size_t row_bytes_ = 0;
-  Tensor storage_;   // Of its own.
-  Tensor in_place_;  // Shows the rows where they lie.
-  Tensor* written_ = nullptr;
-  std::vector<std::byte*> rows_;
-  std::vector<std::shared_ptr<const void>> owners_;  // In the host's memory of row 0 alone.
-  // In another one: a row where it belongs, one of the call's, and the way between them.
+  Tensor storage_;                // Room for all rows, to and from which they are copied.
+  Tensor in_place_;               // Shows all rows where they lie one behind the other.
+  Tensor* written_ = nullptr;     // What to_write() returned: storage_ or in_place_.
+  std::vector<std::byte*> rows_;  // Of each row: where put() said it is.
+  // Keep the rows alive: in the host's memory one owner, that of row 0; elsewhere one for each row.
+  std::vector<std::shared_ptr<const void>> owners_;
+  // For copies in another memory than the host's: views of a row where it belongs and in storage_.
   Tensor row_, of_call_;
   Within within_;
 };

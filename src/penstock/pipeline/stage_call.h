@@ -116,7 +116,7 @@ class StageCall {
   void find_mirrors();
   [[nodiscard]] BoundFrame room_for_frame() const;
   Status renew(const BoundFrame& bound);
-  /// In place of bind()'s own: outputs but for one edge go nowhere.
+  /// bind() for a frame that is computed again: outputs of all edges but `again` go nowhere.
   Status bind_beside(BoundFrame& bound, const Edge& again);
   void bind_states(BoundFrame& bound);
   void bind_mirrors(BoundFrame& bound);
@@ -127,8 +127,8 @@ class StageCall {
   void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
   void take_parameters(std::shared_ptr<const ParameterVersion> version);
-  Tensor& target_of(const Wire& wire);                               // Where the frame is written.
-  [[nodiscard]] backend::Memory* memory_of(const Wire& wire) const;  // Of that.
+  Tensor& target_of(const Wire& wire);  // Where the frame's tensor is written.
+  [[nodiscard]] backend::Memory* memory_of(const Wire& wire) const;  // In which target_of() lies.
 
   // Several frames in one call.
   void start_together();
@@ -148,7 +148,7 @@ class StageCall {
   bool restart_clock();
   static Error abandoned();  ///< It is told to nobody.
 
-  // A call that is lost touches nothing of the slots' or states' own: what it knows are copies.
+  // Calls that may be left behind: what they know are copies of the slots' and states' tensors.
   bool set_apart(std::span<BoundFrame> frames);
   static void detach(BoundFrame& bound);
   void attach(BoundFrame& bound);
@@ -167,7 +167,7 @@ class StageCall {
   Status put_in_place(const Target& target, const Tensor& item, void* place);
   Status restore_storage();
 
-  // Of what lies on no edge.
+  // In which locals and states lie, and whatever else is on no edge; null: the host's.
   [[nodiscard]] backend::Memory* local_memory() const {
     return memory_ != nullptr && memory_->reaches_host() ? nullptr : memory_;
   }
@@ -181,26 +181,30 @@ class StageCall {
   std::atomic<bool> apart_{false}, came_back_{false};
   bool asynchronous_ = false;
   bool moves_ = false;
-  bool stateful_ = false;                    // States are read or written.
-  std::vector<std::size_t> reads_, writes_;  // Which mirror, or Edge::kOwn: beside the edges.
-  bool in_progress_ = false;
-  std::atomic<bool> done_{false};
-  std::vector<Part> parts_;
-  std::vector<std::unique_ptr<BatchedCall>> batched_;  // Fewest frames first.
+  bool stateful_ = false;            // States are read or written.
+  std::vector<std::size_t> reads_;   // Of each of Stage::in_edges: its mirror, or Edge::kOwn.
+  std::vector<std::size_t> writes_;  // Of each of Stage::out_edges: its mirror, or Edge::kOwn.
+  bool in_progress_ = false;         // start() began what finish() has not ended.
+  std::atomic<bool> done_{false};    // The backend said that what is in progress is done.
+  std::vector<Part> parts_;          // Of each of Stage::partitions, for one frame.
+  std::vector<std::unique_ptr<BatchedCall>> batched_;  // Of each of Stage::batch_sizes.
   std::vector<Tensor> locals_;
   Within within_{local_memory()};
-  std::vector<BoundFrame> bound_;  // The first `count_`.
-  std::vector<Status> statuses_;   // Beside them.
-  std::size_t count_ = 0;
-  BatchedCall* together_ = nullptr;  // In which all frames are computed; null: each alone.
-  std::size_t alone_ = 0;            // Which of them is.
-  BoundFrame* at_ = nullptr;         // That one.
-  std::shared_ptr<const ParameterVersion> parameters_;
-  std::size_t parameters_in_ = ParameterVersion::kHere;
-  const std::vector<Tensor>* values_ = nullptr;  // Of them, where they are read.
-  bool sample_ = false;
-  std::int64_t began_ns_ = 0, transfer_ns_ = 0, transfer_before_ns_ = 0;
-  // Of states and items, and between memories; the backends count theirs.
+  std::vector<BoundFrame> bound_;    // Room for the most frames of a call; `count_` are bound.
+  std::vector<Status> statuses_;     // Of each of bound_: how its frame ended.
+  std::size_t count_ = 0;            // Frames that are bound: the first of bound_.
+  BatchedCall* together_ = nullptr;  // The call that computes all frames; null: each has its own.
+  std::size_t alone_ = 0;            // Where each has its own: the position in bound_ of the next.
+  BoundFrame* at_ = nullptr;         // The frame that is computed alone now.
+  std::shared_ptr<const ParameterVersion> parameters_;   // That the frames bound read.
+  std::size_t parameters_in_ = ParameterVersion::kHere;  // Stage::parameters_in() of memory_.
+  const std::vector<Tensor>* values_ = nullptr;          // parameters_->in(parameters_in_)
+  bool sample_ = false;                                  // The call's phases are timed.
+  // Steady clock: when the inputs of a sampled call were there; 0: it is not sampled.
+  std::int64_t began_ns_ = 0;
+  std::int64_t transfer_ns_ = 0;         // How long copies between memories took in all.
+  std::int64_t transfer_before_ns_ = 0;  // How long those before began_ns_ took.
+  // Copies of states and items, and from one memory to another. The backends count their own.
   std::atomic<std::uint64_t> copies_{0};
 };
 

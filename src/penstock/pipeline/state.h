@@ -81,7 +81,7 @@ class Totals {
 struct State : std::enable_shared_from_this<State> {
   plan::Plan plan;
   std::filesystem::path folder;  // Where the plan's relative paths start.
-  backend::Registry backends;    // What it was started with, should it begin anew.
+  backend::Registry backends;    // That it was started with. A swap that fails may start it anew.
   Options options;
   Memories memories;
   std::vector<std::unique_ptr<Edge>> edges;
@@ -90,7 +90,7 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::unique_ptr<Worker>> workers;  // Stage by stage, replica by replica.
   std::vector<Worker*> fillers;                  // Those whose calls wait for more frames.
 
-  plan::BoundValues bound;  // Of inputs that are none of the plan's.
+  plan::BoundValues bound;  // Values of the model's inputs that the plan has bound.
 
   std::shared_ptr<Streams> streams;
 
@@ -100,7 +100,7 @@ struct State : std::enable_shared_from_this<State> {
   std::vector<std::int64_t> source_ready_ns;  // By frame & window_mask: when it was pushed.
   std::size_t window_mask = 0;
   FrameNumber in_flight_limit = 0;
-  FrameNumber wake_batch = 1;  // Most frames a sleeper may wait for at once; see Sleep in worker.h.
+  FrameNumber wake_batch = 1;  // Most frames a sleeper may wait for at once: choose_wake_batch().
 
   std::vector<Edge*> input_edges, output_edges;
   std::vector<Place> input_places, output_places;  // By position in plan.inputs, plan.outputs.
@@ -127,12 +127,13 @@ struct State : std::enable_shared_from_this<State> {
   Ending ending;
   std::unique_ptr<Watchdog> watchdog;  // Null unless some stage has max_run.
 
-  std::mutex left_mutex;  // Guards the two below.
-  std::condition_variable left;
-  int running_workers = 0;
-  std::atomic<bool> left_calls{false};  // Calls that hang still read what they were given.
+  std::mutex left_mutex;         // Guards running_workers.
+  std::condition_variable left;  // A worker's thread has left, and running_workers is less by one.
+  int running_workers = 0;       // Threads of workers that have not left.
+  // True: a call that hangs was left behind, and may still read tensors of this plan.
+  std::atomic<bool> left_calls{false};
 
-  std::atomic<int> hanging{0};  // Threads of such calls.
+  std::atomic<int> hanging{0};  // Threads whose calls hang, and were left behind.
 
   std::atomic<FrameNumber> hurried_before{0};  // Frames for which no call waits: see hurry().
 

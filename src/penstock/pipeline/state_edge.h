@@ -23,16 +23,21 @@ namespace penstock::pipeline {
 /// \threads  a seat's functions that write: its frame's writer, or nobody's frame is in flight.
 class StateEdge {
  public:
-  /// Where each reader is done with a frame before the writer begins it, and where one may not be.
-  static constexpr std::size_t kVersions = 2, kVersionsBehind = 8;
+  /// Versions that are kept of each seat's value, where every reader is done with a frame before
+  /// the writer begins it.
+  static constexpr std::size_t kVersions = 2;
+  /// The same, where a reader may still have a frame that the writer has computed.
+  static constexpr std::size_t kVersionsBehind = 8;
 
-  /// `initial` is what the first frame of a stream reads.
-  /// `versions`: one of both; the writer may have computed `versions - 1` frames more than the
-  /// readers, and have passed on any number of others. `window`: as Progress::configure().
-  /// `memory`: in which the values lie, null: the host's. In another one the type has a bound.
+  /// `initial`: what the first frame of a stream reads.
+  /// `versions`: kVersions or kVersionsBehind. A writer may be ahead of a reader by `versions - 1`
+  /// frames that it computed; frames that it passed on uncomputed do not count.
+  /// `window`: as Progress::configure().
+  /// `memory`: in which the values lie; null: the host's. \pre  in another one `type` has a bound
   StateEdge(std::string writes, std::string reads, const Type& type, const Tensor& initial,
             std::size_t seats, std::size_t versions, std::size_t window, backend::Memory* memory);
-  /// Before anything else. \error  of the memory, as wherever it gives storage or copies.
+  /// Gives every version its storage. To be called before any other function that needs it.
+  /// \error  of the memory that gives none or cannot copy `initial`.
   Status allocate();
 
   [[nodiscard]] backend::Memory* memory() const { return memory_; }
@@ -46,17 +51,16 @@ class StateEdge {
   Tensor& next(std::size_t seat, FrameNumber step) {
     return slots_[seat * versions + ((version_of(seat, step) + 1) & (versions - 1))];
   }
-  /// A call that was left behind still reads the frame's now(). Any reader.
+  /// Called by a reader whose call was left behind, and still reads the frame's now().
   void leave(std::size_t seat, FrameNumber step) {
     left_[seat * versions + version_of(seat, step)].store(true, std::memory_order_relaxed);
   }
-  /// Whether it reads what next() is to be written to.
+  /// Whether a call that was left behind still reads the storage that next() gives the frame.
   [[nodiscard]] bool is_left(std::size_t seat, FrameNumber step) const {
     const std::size_t at = seat * versions + ((version_of(seat, step) + 1) & (versions - 1));
     return left_[at].load(std::memory_order_relaxed);
   }
-  /// Gives next() other storage where such a call still reads what it has. The writer, before it
-  /// writes the frame.
+  /// Gives next() other storage where is_left(). Called by the writer before it writes the frame.
   Status renew(std::size_t seat, FrameNumber step) {
     return renew(seat * versions + ((version_of(seat, step) + 1) & (versions - 1)));
   }
@@ -68,13 +72,13 @@ class StateEdge {
     return {};
   }
 
-  // The writer, one of both for each frame, before its Progress says that it is done.
-  /// It computed the frame: next() becomes the state.
+  // For each frame the writer calls advance() or keep(), before its Progress says that it is done.
+  /// The frame was computed: what next() holds is the state that the seat's next frame reads.
   void advance(std::size_t seat, FrameNumber step) {
     version_of(seat, step + 1) =
         static_cast<std::uint8_t>((version_of(seat, step) + 1) & (versions - 1));
   }
-  /// It did not: the state stays.
+  /// The frame was not computed: the seat's next frame reads what this one read.
   void keep(std::size_t seat, FrameNumber step) {
     version_of(seat, step + 1) = version_of(seat, step);
   }
@@ -83,7 +87,7 @@ class StateEdge {
   /// next one. `value`: in the host's memory.
   Status set(std::size_t seat, FrameNumber step, const Tensor& value);
   Status reset(std::size_t seat, FrameNumber step) { return set(seat, step, initial_); }
-  /// A copy of it in the host's memory. \pre  as set()
+  /// A copy, in the host's memory, of what the seat's next frame reads. \pre  as set()
   [[nodiscard]] Result<Tensor> saved(std::size_t seat, FrameNumber step) const;
 
   const std::string from, to;  ///< Names of the tensors.

@@ -16,7 +16,7 @@ struct TracedEdge {
   std::string from;             ///< A stage; empty: the pipeline's input.
   std::vector<std::string> to;  ///< Stages; empty: the pipeline's output.
   std::uint64_t bytes = 0;      ///< Of one slot; 0: the backend allocates it.
-  FrameNumber capacity = 0;     ///< Frame n needs the slot of n - capacity; 0: it waits for none.
+  FrameNumber capacity = 0;     ///< Frame n waits for the slot of n - capacity; 0: it never waits.
 };
 
 struct TraceContent {

@@ -12,18 +12,19 @@ namespace penstock::pipeline {
 
 /// What of a wait is fixed before the threads start: whom to wait for, and which cell is ours.
 struct Wait {
-  Progress* progress = nullptr;
-  Progress::Cell* cell = nullptr;
-  const std::atomic<std::int64_t>* period_ns =
-      nullptr;           // Pace of what is waited for; null unknown.
-  FrameNumber seen = 0;  // Its count as last read: spares the other side's cache line.
+  Progress* progress = nullptr;    // Of the part that is waited for.
+  Progress::Cell* cell = nullptr;  // In which this sleeper says what it waits for.
+  // Nanoseconds between two frames of that part, on average; null: unknown.
+  const std::atomic<std::int64_t>* period_ns = nullptr;
+  FrameNumber seen = 0;  // progress->done() as last read, kept since reading it costs a cache miss.
 };
 
 /// How many frames a sleeper is content to be woken for at once, and how long these may take.
 struct Batch {
-  /// Between stages: what the other end does not notice while its own backlog lasts.
+  /// Nanoseconds that a stage may sleep on: the other end has a backlog that lasts longer.
   static constexpr std::int64_t kStagePatience = 400'000;
-  /// Of the caller's thread, which has no CPU of its own: every time it wakes it puts a stage off.
+  /// Nanoseconds that the caller's thread may sleep on. More than a stage's, since the caller has
+  /// no CPU of its own, and takes a stage's every time it wakes.
   static constexpr std::int64_t kCallerPatience = 2'000'000;
 
   FrameNumber frames = 1;

@@ -27,8 +27,8 @@ struct StreamOptions {
 /// Writes what is given into the plan.
 void apply(const StreamOptions& stream, Plan& plan);
 
-/// Which of the edges an option leaves as they are though it is for all of them, each in a sentence
-/// that begins with the option's name. `plan`: to which apply() wrote the options.
+/// Options that are meant for all edges and that some edge of the plan does not follow, each in a
+/// sentence that begins with the option's name. `plan`: to which apply() wrote the options.
 std::vector<std::string> options_without_effect(const StreamOptions& stream, const Plan& plan);
 
 /// Lets every frame be computed, for who judges or measures them: what is full holds the pusher
