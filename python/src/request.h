@@ -91,6 +91,16 @@ constexpr const char* kind_of() {
   }
 }
 
+/// Whether a T is a number, or none: Python's True is a 1 to who casts it, and no number to a user.
+template <typename T>
+constexpr bool is_number() {
+  if constexpr (kIsOptional<T>) {
+    return is_number<typename T::value_type>();
+  } else {
+    return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+  }
+}
+
 /// Reads the entries of a dict that the Python side wrote.
 class Options {
  public:
@@ -104,7 +114,8 @@ class Options {
       if (PyUnicode_Check(value.ptr())) return text_of(value);  // A path may be any bytes.
     }
     T cast{};
-    if (!nb::try_cast(value, cast)) refuse(name, kind_of<T>(), value);
+    const bool misfit = is_number<T>() && PyBool_Check(value.ptr());
+    if (misfit || !nb::try_cast(value, cast)) refuse(name, kind_of<T>(), value);
     return cast;
   }
   template <typename T>

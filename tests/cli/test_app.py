@@ -191,6 +191,8 @@ def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tm
     well("split", write(tmp_path, app), "-o", tmp_path / "p")
     stages = json.loads((tmp_path / "p/plan.json").read_text())["stages"]
     assert {s["name"]: s.get("max_left_behind", 0) for s in stages} == {"scale": 3, "first": 0, "last": 1}
+    never = "stage 'last': a call that hangs may be left behind (max_left_behind), and never is"
+    assert never in well("split", tmp_path / "app.yaml", "-o", tmp_path / "p").err
 
 
 def test_functions_and_networks_run_as_one_pipeline(stream, app, tmp_path):

@@ -79,6 +79,34 @@ def test_annotations_that_are_not_used_are_a_warning(well, chain, tmp_path):
     assert well("split", annotated, "--cut", "0", "-o", tmp_path / "p").err == ""
 
 
+def test_options_of_a_package_are_told_where_none_is_written(well, chain, tmp_path):
+    annotate = ("split", chain, "--cut", "relu1", "--annotate", tmp_path / "a.onnx")
+    told = well(*annotate, "--batch", "4", "--lanes", "2").err
+    assert f"--lanes, --batch: of a package only, and none is written, but '{tmp_path}/a.onnx' alone" in told
+    assert "expected -o PACKAGE too" in told
+    assert well(*annotate).err == ""
+    assert "of a package only" not in well(*annotate, "--batch", "4", "-o", tmp_path / "p").err
+
+
+def test_lanes_that_a_backend_does_not_have_are_told_at_the_start(well, chain, tmp_path):
+    package = tmp_path / "p"
+    assert "up to 4 calls in flight" in well("split", chain, "--lanes", "4", "-o", package).out
+    outcome = well("run", package, "--frames", "3", "--json")
+    assert [stage["lanes"] for stage in outcome.json["stages"]] == [1]
+    assert (
+        "stage 'stage0': may have 4 calls in flight (lanes), and has 1: backend 'onnxruntime' computes on the stage's "
+        "own thread; several replicas compute side by side"
+    ) in outcome.err
+
+
+def test_calls_that_would_be_left_behind_after_no_time_are_told(well, chain, tmp_path):
+    package, limit = tmp_path / "p", ["--max-left-behind", "2"]
+    said = "stages 'stage0', 'stage1': a call that hangs may be left behind (max_left_behind), and never is"
+    assert said in well("split", chain, "--cut", "1", *limit, "-o", package).err
+    assert well("run", package, "--frames", "3").err.count(said) == 1
+    assert "left behind" not in well("run", package, "--frames", "3", "--max-run", "60000").err
+
+
 def test_denormals_are_flushed_on_request(well, chain, tmp_path):
     for options, flushed in [([], False), (["--flush-denormals"], True)]:
         outcome = well("split", chain, "--cut", "1", "-o", tmp_path / "p", "--json", *options)

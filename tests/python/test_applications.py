@@ -737,6 +737,7 @@ def test_a_file_of_an_application_names_a_module(tmp_path: Path) -> None:
         app.start(native_code=False)
 
 
+@pytest.mark.filterwarnings("ignore:.* calls in flight")  # Of engines here a stage has one.
 def test_lanes_and_calls_left_behind_are_said_of_a_node(model: Path) -> None:
     app = penstock.App("line")
     app.input("x")

@@ -200,6 +200,7 @@ def test_a_call_that_lacks_frames_of_open_shapes_counts_right(tmp_path: Path) ->
     assert stage["calls"] == [0, 0, 1, 0]
 
 
+@pytest.mark.filterwarnings("ignore:.* calls in flight")  # Of engines here a stage has one.
 def test_lanes_are_those_of_every_stage(model: Path) -> None:
     with penstock.split(model, ["increment"], lanes=3) as running:
         assert [stage["lanes"] for stage in running.plan["stages"]] == [3, 3]
@@ -212,6 +213,7 @@ def test_lanes_are_those_of_every_stage(model: Path) -> None:
         penstock.split(model, lanes="many")  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("ignore:.* calls in flight")  # Of engines here a stage has one.
 def test_lanes_are_said_by_the_stage(model: Path) -> None:
     with penstock.split(model, ["increment"], lanes={"stage1": 3, "": 2}) as running:
         assert [stage["lanes"] for stage in running.plan["stages"]] == [2, 3]
@@ -224,6 +226,16 @@ def test_options_that_cannot_do_what_they_say_are_told(model: Path) -> None:
         penstock.split(model, policy="latest", capacity=4).close()
     with pytest.warns(UserWarning, match="^stage 'stage0': takes up to 4 frames in a call .* never gets more than 2"):
         penstock.split(model, batch=4, capacity=2).close()
+    with pytest.warns(UserWarning, match="^stage 'stage0': a call that hangs may be left behind .* never is"):
+        penstock.split(model, max_left_behind=2).close()
+    with pytest.warns(UserWarning, match=r"^stage 'stage0': may have 4 calls in flight \(lanes\), and has 1: backend "):
+        penstock.split(model, lanes=4).close()
+
+
+@pytest.mark.parametrize("option", ["streams", "capacity", "in_flight", "max_age_ms"])
+def test_true_is_no_number(model: Path, option: str) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=rf"^{option}: expected a (whole )?number, found True \(bool\)"):
+        penstock.split(model, **{option: True})  # type: ignore[arg-type]
 
 
 def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ std::vector<std::string> notes_on(const plan::Stage& stage) {
   if (!stage.each.empty()) notes.push_back("for each item of " + join(stage.each, " "));
   if (stage.max_run) notes.push_back(concat("max run ", stage.max_run->count(), " us"));
   if (!stage.parameters.empty()) notes.push_back("parameters " + join(stage.parameters, " "));
-  if (stage.lanes > 0) notes.push_back(concat("calls in flight ", stage.lanes));
+  if (stage.lanes > 0) notes.push_back(concat("up to ", stage.lanes, " calls in flight"));
   if (stage.max_left_behind > 0) {
     notes.push_back(concat("may leave ", counted(stage.max_left_behind, "call"), " behind"));
   }

@@ -1,5 +1,6 @@
 // penstock split: a model and where to cut it -> a package.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -224,6 +225,12 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
   print(concat("written to '", options.package.string(), "'\n"));
 }
 
+/// What the plan says and its pipeline does not do.
+void warn_of_plan(const plan::Plan& plan) {
+  for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
+  for (const auto& note : plan::calls_never_left_behind(plan)) spdlog::warn("{}", note);
+}
+
 /// An application says all but where it goes.
 Result<int> run_app(const SplitOptions& options) {
   const bool plain = options.cuts.empty() && options.pins.empty() && !options.annotations &&
@@ -247,6 +254,7 @@ Result<int> run_app(const SplitOptions& options) {
   if (options.no_native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
   PENSTOCK_TRY(const auto plan, app::write_package(application, options.package, backends));
   for (const auto& stage : app::lanes_left_out(application, plan)) spdlog::warn("{}", stage);
+  warn_of_plan(plan);
   report(options, plan, backends);
   return kOk;
 }
@@ -257,6 +265,23 @@ void warn_of_unused_annotations(const graph::Graph& graph, const SplitOptions& o
   if (!annotated || options.annotations || !options.cuts.empty() || !options.pins.empty()) return;
   spdlog::warn(
       "the model has pipeline_stage annotations, and is not split by them; --annotations does");
+}
+
+/// What only a package takes, and none is written. `command`: as it was called.
+void warn_of_no_package(const CLI::App& command, const SplitOptions& options) {
+  constexpr std::array kOfThePackage = {
+      "--replicas", "--lanes",   "--devices",         "--standby", "--backend",
+      "--unpinned", "--state",   "--flush-denormals", "--batch",   "--policy",
+      "--capacity", "--max-age", "--on-error",        "--max-run", "--max-left-behind",
+      "--streams",  "--json"};
+  std::vector<std::string> given;
+  for (const char* name : kOfThePackage) {
+    if (command.count(name) > 0) given.emplace_back(name);
+  }
+  if (given.empty()) return;
+  spdlog::warn(
+      "{}: of a package only, and none is written, but '{}' alone; expected -o PACKAGE too",
+      join(given, ", "), options.annotate.string());
 }
 
 Result<int> run(const SplitOptions& options) {
@@ -276,7 +301,7 @@ Result<int> run(const SplitOptions& options) {
   PENSTOCK_TRY(const auto plan,
                split_model(graph, split, stream, options.package, backends, states));
   warn_of_options(stream, plan);
-  for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
+  warn_of_plan(plan);
   for (const auto& stage : partition::lanes_left_out(split.lanes, plan)) {
     spdlog::warn("--lanes {}: {}", split.lanes.at(""), stage);
   }
@@ -363,11 +388,14 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_native_code_option(command, options->no_native_code);
   command->add_flag("--json", options->json, "Print the plan as JSON");
   set_action(command, chosen, options, run);
-  command->callback([&chosen, options, package] {
+  command->callback([&chosen, options, package, command] {
     if (package->empty() && options->annotate.empty()) {
       throw CLI::RequiredError("--output");
     }
-    chosen = [options] { return run(*options); };
+    chosen = [options, package, command] {
+      if (package->empty()) warn_of_no_package(*command, *options);
+      return run(*options);
+    };
   });
 }
 

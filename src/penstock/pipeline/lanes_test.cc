@@ -86,6 +86,25 @@ TEST_F(Lanes, AreNoMoreThanThePlanSaysNorTheEdgesHold) {
   EXPECT_EQ(pipeline->stats().stages[0].lanes, 1);
 }
 
+TEST_F(Lanes, ThatAStageDoesNotGetAreToldAtTheStart) {
+  std::vector<std::string> told;
+  const Options options{.warn = [&](const std::string& text) { told.push_back(text); }};
+  far().lanes = 2;
+  start({.capacity = 8}, options);
+  EXPECT_THAT(told, ::testing::IsEmpty());
+  start({.capacity = 1}, options);
+  EXPECT_THAT(told, ::testing::ElementsAre("stage 'far': may have 2 calls in flight (lanes), and "
+                                           "has 1: an edge of it holds no more frames; expected "
+                                           "a larger capacity"));
+  told.clear();
+  network.plan.stages[0].lanes = 4;
+  start({.capacity = 8}, options);
+  EXPECT_THAT(told, ::testing::ElementsAre(::testing::AllOf(
+                        ::testing::StartsWith("stage 'a': may have 4 calls in flight (lanes), "
+                                              "and has 1: backend '"),
+                        HasSubstr("' computes on the stage's own thread"))));
+}
+
 TEST_F(Lanes, ANewFrameStartsWhileTheOldestIsWaitedFor) {
   start();
   device->hold(true);

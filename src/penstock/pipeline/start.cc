@@ -17,6 +17,32 @@
 namespace penstock::pipeline {
 namespace {
 
+std::string what_keeps_one_lane(const Stage& stage, const Worker::Executables& executables) {
+  const auto& backend = stage.plan->partitions.front().backend;
+  if (!executables.front()->is_asynchronous()) {
+    return concat("backend '", backend, "' computes on the stage's own thread; several replicas ",
+                  "compute side by side");
+  }
+  if (!StageCall::goes_on_alone(stage, executables)) {
+    return "a state that it reads, or that is written behind it, needs its frames one by one";
+  }
+  if (executables.front()->recommended_contexts() <= 1) {
+    return concat("backend '", backend, "' takes one at a time");
+  }
+  return "an edge of it holds no more frames; expected a larger capacity";
+}
+
+/// `executables`: what the worker runs.
+void warn_of_lanes(const State& state, const Worker& worker,
+                   const Worker::Executables& executables) {
+  const auto& stage = worker.stage();
+  const int asked = stage.plan->lanes;
+  if (!state.options.warn || worker.replica() > 0 || asked <= 1 || worker.lanes() > 1) return;
+  state.options.warn(
+      concat("stage '", stage.plan->name, "': may have ", asked,
+             " calls in flight (lanes), and has 1: ", what_keeps_one_lane(stage, executables)));
+}
+
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state) {
   Worker::Executables shared;
@@ -39,6 +65,7 @@ Status start_workers(State& state) {
       return blame_model(std::move(started).error(), state, state.folder, stage, *requests)
           .within(place);
     }
+    warn_of_lanes(state, *worker, shared);
   }
   return {};
 }
@@ -124,6 +151,7 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   warn_of_differences(*state, backends);
   if (options.warn) {
     for (const auto& note : plan::batches_beyond_edges(plan)) options.warn(note);
+    for (const auto& note : plan::calls_never_left_behind(plan)) options.warn(note);
   }
   PENSTOCK_CHECK_OK(wire(*state, folder, backends));
   return state;

@@ -1,4 +1,4 @@
-// Compares the batches of stages with the slots of their edges, and finds what keeps calls in turn.
+// Looks for batches beyond the slots of edges, calls that nothing leaves behind, and calls in turn.
 #include "penstock/plan/calls.h"
 
 #include <algorithm>
@@ -45,6 +45,17 @@ std::vector<std::string> batches_beyond_edges(const Plan& plan) {
     notes.push_back(note_on(stage, *edge));
   }
   return notes;
+}
+
+std::vector<std::string> calls_never_left_behind(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const auto& stage : plan.stages) {
+    if (stage.max_left_behind > 0 && !stage.max_run) names.push_back("'" + stage.name + "'");
+  }
+  if (names.empty()) return {};
+  return {concat(names.size() == 1 ? "stage " : "stages ", join(names, ", "),
+                 ": a call that hangs may be left behind (max_left_behind), and never is, as no "
+                 "time tells that it hangs; expected max_run too, or a max_left_behind of 0")};
 }
 
 std::vector<std::string> why_one_lane(const Plan& plan, const Stage& stage) {

@@ -1,4 +1,4 @@
-// How many frames and calls a stage can have at once in its plan, and why there are no more.
+// Which settings of a plan's calls have no effect, and why a stage has one call in flight.
 #pragma once
 
 #include <string>
@@ -11,6 +11,10 @@ namespace penstock::plan {
 /// Stages that take more frames in a call than an edge of theirs holds, each in a sentence that
 /// begins with its name. \pre  the plan is valid
 std::vector<std::string> batches_beyond_edges(const Plan& plan);
+
+/// Stages that may leave calls behind (Stage::max_left_behind), and have no Stage::max_run after
+/// which a call would be left behind: one sentence, which names them all. None: there are no such.
+std::vector<std::string> calls_never_left_behind(const Plan& plan);
 
 /// Why a call of the stage begins only when the one before has ended, in words that follow a colon;
 /// none: it may have several lanes.

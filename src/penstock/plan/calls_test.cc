@@ -1,4 +1,4 @@
-// Batches beside narrow edges, options that change no edge, and stages of one lane.
+// Batches beside narrow edges, limits and options that change nothing, and stages of one lane.
 #include "penstock/plan/calls.h"
 
 #include <gmock/gmock.h>
@@ -33,6 +33,21 @@ TEST(CallsTest, ABatchIsComparedWithTheNarrowestEdgeOfItsStage) {
                             "(policy 'latest'); expected another policy, or a batch of 1")));
   plan.stages[0].each = {"x"};
   EXPECT_THAT(batches_beyond_edges(plan), IsEmpty());
+}
+
+TEST(CallsTest, ALimitOfCallsLeftBehindNeedsATimeForACall) {
+  auto plan = chain();
+  EXPECT_THAT(calls_never_left_behind(plan), IsEmpty());
+  plan.stages[0].max_left_behind = 2;
+  EXPECT_THAT(calls_never_left_behind(plan),
+              ElementsAre("stage 'stage0': a call that hangs may be left behind "
+                          "(max_left_behind), and never is, as no time tells that it hangs; "
+                          "expected max_run too, or a max_left_behind of 0"));
+  plan.stages[1].max_left_behind = 1;
+  EXPECT_THAT(calls_never_left_behind(plan),
+              ElementsAre(testing::StartsWith("stages 'stage0', 'stage1': a call that hangs")));
+  for (auto& stage : plan.stages) stage.max_run = std::chrono::milliseconds(50);
+  EXPECT_THAT(calls_never_left_behind(plan), IsEmpty());
 }
 
 TEST(CallsTest, ACapacityThatNotAllEdgesTakeIsTold) {
