@@ -182,7 +182,10 @@ def test_lanes_of_all_stages_leave_out_those_that_write_a_state(well, penstock, 
     app["nodes"]["net"]["lanes"] = {"stage0": 4}
     assert "keeps 1 call" not in well("split", write(tmp_path, app), "-o", tmp_path / "p").err
     app["nodes"]["net"]["lanes"] = {"stage1": 4}
-    assert "expected 1 lane, found 4: it writes" in penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
+    said = penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
+    lines = (tmp_path / "app.yaml").read_text().splitlines()
+    (line,) = [number for number, text in enumerate(lines, 1) if '"net": {' in text]
+    assert f"app.yaml:{line}: plan: stage 'net/1': expected 1 lane, found 4: it writes" in said
 
 
 def test_the_plan_says_how_many_calls_of_a_node_may_be_left_behind(well, app, tmp_path):

@@ -238,6 +238,12 @@ def test_true_is_no_number(model: Path, option: str) -> None:
         penstock.split(model, **{option: True})  # type: ignore[arg-type]
 
 
+def test_what_a_plan_cannot_have_of_a_stage_has_the_stage_as_its_place(model: Path) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="^plan: stage 'stage0': ") as refused:
+        penstock.split(model, ["increment"], batch={"stage0": "1:2"})
+    assert refused.value.stage == "stage0"
+
+
 def test_what_cannot_take_several_frames_of_open_shapes_is_refused_by_its_node(tmp_path: Path) -> None:
     import onnx
 

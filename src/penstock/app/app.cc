@@ -271,7 +271,9 @@ Result<plan::Plan> write_package(const App& app, const fs::path& target,
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
   PENSTOCK_TRY(auto plan, Builder(app, parts, wiring, writer.folder()).run());
   if (Status valid = plan::validate(plan); !valid) {
-    return at(app.place, std::move(valid).error());
+    const bool of_a_stage = valid.error().find(Where::kStage) != nullptr;
+    return of_a_stage ? place_error(app, std::move(valid).error())
+                      : at(app.place, std::move(valid).error());
   }
   return writer.commit(std::move(plan));
 }

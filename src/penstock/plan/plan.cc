@@ -143,17 +143,6 @@ const StateEdge* Plan::find_state(std::string_view to) const {
   return found == states.end() ? nullptr : &*found;
 }
 
-Status validate(const Plan& plan) {
-  constexpr std::size_t kShown = 3;
-  auto found = violations(plan);
-  if (found.empty()) return {};
-  const auto total = found.size();
-  if (total > kShown) found.resize(kShown);
-  auto message = "plan: " + join(found, "; ");
-  if (total > kShown) message += concat("; and ", total - kShown, " more");
-  return Error{Code::kInvalidArgument, std::move(message)};
-}
-
 Error native_code_refused(const std::string& library) {
   return make_error(Code::kPermissionDenied, library,
                     ": native code is not allowed here; leave out --no-native-code, in Python "

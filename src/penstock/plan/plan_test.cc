@@ -196,6 +196,25 @@ TEST(ViolationsTest, ShowsThreeAndCountsTheRest) {
   EXPECT_THAT(validate(plan).error().message(), HasSubstr("; and 2 more"));
 }
 
+TEST(ViolationsTest, AStageIsThePlaceOfWhatIsItsOwn) {
+  auto plan = chain();
+  plan.stages[1].lanes = -1;
+  plan.stages[1].batch.frames = 0;
+  plan.stages[1].partitions[0].backend.clear();
+  const auto error = validate(plan).error();
+  EXPECT_EQ(error.reason.find("stage 'stage1'"), std::string::npos) << error.reason;
+  ASSERT_NE(error.find(Where::kStage), nullptr);
+  EXPECT_EQ(error.find(Where::kStage)->name, "stage1");
+  EXPECT_THAT(error.message(),
+              testing::MatchesRegex("plan: stage 'stage1': partition 0: no backend named; lanes: "
+                                    "expected from 0 to 1024, found -1; batch: frames: .*"));
+  plan.stages[0].lanes = -1;
+  const auto of_two = validate(plan).error();
+  EXPECT_EQ(of_two.find(Where::kStage), nullptr);
+  EXPECT_THAT(of_two.message(), HasSubstr("plan: stage 'stage0': lanes: expected"));
+  EXPECT_THAT(of_two.message(), HasSubstr("; stage 'stage1', partition 0: no backend"));
+}
+
 TEST(ViolationsTest, NamesATensorThatNothingWrites) {
   auto plan = chain();
   plan.tensors.push_back(info("u"));

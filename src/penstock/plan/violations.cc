@@ -11,6 +11,7 @@
 #include "penstock/base/words.h"
 #include "penstock/plan/paths.h"
 #include "penstock/plan/plan.h"
+#include "penstock/plan/violation.h"
 #include "penstock/tensor/utf.h"
 
 namespace penstock::plan {
@@ -20,12 +21,16 @@ class Checker {
  public:
   explicit Checker(const Plan& plan) : plan_(plan) {}
 
-  std::vector<std::string> run() {
+  std::vector<Violation> run() {
     check_tensors();
     check_parameters();
     check_bound_inputs();
     check_stage_names();
-    for (const auto& stage : plan_.stages) check_stage(stage);
+    for (const auto& stage : plan_.stages) {
+      at_ = &stage;
+      check_stage(stage);
+    }
+    at_ = nullptr;
     check_instances();
     check_flow();
     for (std::size_t i = 0; i < plan_.edges.size(); ++i) check_edge(i);
@@ -40,7 +45,7 @@ class Checker {
 
   template <typename... Args>
   void add(const Args&... args) {
-    found_.push_back(concat(args...));
+    found_.push_back({concat(args...), at_});
   }
 
   void check_name(std::string_view kind, const std::string& name) {
@@ -411,8 +416,10 @@ class Checker {
       }
     }
     for (int i = 0; i < stage_count(); ++i) {
-      for (const auto& name : stage(i).inputs) check_source(i, name);
+      at_ = &stage(i);
+      for (const auto& name : at_->inputs) check_source(i, name);
     }
+    at_ = nullptr;
     for (const auto& output : plan_.outputs) {
       if (!producers_.contains(output.name)) {
         add("output '", output.name, "': no stage writes it");
@@ -586,11 +593,19 @@ class Checker {
   }
 
   const Plan& plan_;
-  std::vector<std::string> found_;
+  const Stage* at_ = nullptr;  // Whose own settings are checked; null: what is no single stage's.
+  std::vector<Violation> found_;
   NameSet known_, parameters_;
   std::map<std::string, int> producers_;
   std::map<std::pair<int, std::string>, int> carried_;
 };
+
+/// The sentence of a stage's violation, behind the stage's name.
+std::string without_stage(const Violation& violation) {
+  const std::string_view sentence = violation.sentence;
+  const auto name = concat("stage '", violation.stage->name, "'");
+  return std::string(sentence.substr(sentence.find_first_not_of(":, ", name.size())));
+}
 
 }  // namespace
 
@@ -621,8 +636,31 @@ std::string_view path_problem(std::string_view path) {
   return {};
 }
 
-std::vector<std::string> violations(const Plan& plan) {
+std::vector<Violation> find_violations(const Plan& plan) {
   return Checker(plan).run();
+}
+
+std::vector<std::string> violations(const Plan& plan) {
+  std::vector<std::string> sentences;
+  for (auto& found : find_violations(plan)) sentences.push_back(std::move(found.sentence));
+  return sentences;
+}
+
+Status validate(const Plan& plan) {
+  constexpr std::size_t kShown = 3;
+  auto found = find_violations(plan);
+  if (found.empty()) return {};
+  const auto total = found.size();
+  if (total > kShown) found.resize(kShown);
+  const auto more = total > kShown ? concat("; and ", total - kShown, " more") : "";
+  const Stage* const stage = found.front().stage;
+  const auto is_there = [&](const Violation& one) { return one.stage == stage; };
+  if (stage == nullptr || !std::ranges::all_of(found, is_there)) {
+    return invalid_argument("plan: ", join(found, "; ", std::mem_fn(&Violation::sentence)), more);
+  }
+  return invalid_argument(join(found, "; ", without_stage), more)
+      .within({Where::kStage, stage->name})
+      .within("plan");
 }
 
 }  // namespace penstock::plan
