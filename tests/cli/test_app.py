@@ -110,6 +110,13 @@ def test_a_network_of_an_application_takes_several_frames_in_one_call(well, plus
     assert np.array_equal(made, np.arange(12) + 1)
 
 
+def test_a_batch_and_its_wait_are_one_text_in_an_application_as_at_the_command_line(well, plus, tmp_path):
+    node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": "3:0.5"}
+    file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
+    (stage,) = well("split", file, "-o", tmp_path / "p", "--json").json["stages"]
+    assert stage["batch"] == {"frames": 3, "wait_us": 500}
+
+
 def test_the_stages_of_an_applications_network_have_batches_of_their_own(well, penstock, chain, tmp_path):
     node = {"network": "chain.onnx", "cuts": ["relu1"], "inputs": {"x": "x"}}
     node["batch"] = {"stage1": {"frames": 4, "wait_ms": 1}}
@@ -152,8 +159,8 @@ def test_a_wrong_batch_of_a_network_is_told_with_its_line(penstock, plus, tmp_pa
     node = {"network": "plus.onnx", "inputs": {"x": "image"}, "batch": "auto:1"}
     file = write(tmp_path, {"inputs": {"image": None}, "nodes": {"net": node}, "outputs": {"y": "net.y"}})
     said = penstock("split", file, "-o", tmp_path / "p").error
-    expected = "expected frames from 1 to 1024, 'auto', 'auto:16' or a mapping with frames and wait_ms, found 'auto:1'"
-    assert f"nodes.net.batch: {expected}" in said
+    expected = "expected frames from 1 to 1024, '8:2.5', 'auto', 'auto:16' or a mapping with frames and wait_ms"
+    assert f"nodes.net.batch: {expected}, found 'auto:1'" in said
 
 
 def test_the_stages_of_an_applications_network_have_lanes(well, chain, tmp_path):

@@ -109,7 +109,22 @@ NO_MAPPING: list[Any] = [[], "a", 1, None]
 NO_NUMBER: list[Any] = [0, -1, "many", "", 1e13, None, [], {}]
 NO_COUNT: list[Any] = [0, -1, 4097, 1.5, "many", "", None, [], {}]
 NO_LIMIT: list[Any] = [-1, 1025, 1.5, "many", "", None, [], {}]
-NO_BATCH: list[Any] = ["8:2.5", "s=8", "Auto", "auto:", "auto:1", "auto:1025", "auto:x", "auto:-2", "s=auto"]
+NO_BATCH: list[Any] = [
+    "8:",
+    "8:0",
+    "0:2",
+    "1025:2",
+    "8:x",
+    "s=8",
+    "s=8:2",
+    "Auto",
+    "auto:",
+    "auto:1",
+    "auto:1025",
+    "auto:x",
+    "auto:-2",
+    "s=auto",
+]
 NO_FLAG: list[Any] = ["maybe", 3, None, [], {}]
 SPOILT: dict[str, list[Any]] = {
     "": [[], "a", None],
@@ -226,6 +241,9 @@ def test_what_is_right_is_right_to_both(refusal) -> None:
         "auto:999",
         "auto:1009",
         "auto:1024",
+        "8:2",
+        "1024:0.001",
+        "1:999.5",
         {"stage0": 2, "stage1": {"frames": 4}},
     ],
 )

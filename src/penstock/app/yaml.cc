@@ -196,7 +196,7 @@ class Reader {
     return lanes;
   }
 
-  /// 8, auto, auto:16, or {frames: 8, wait_ms: 2}.
+  /// 8, '8:2.5', auto, auto:16, or {frames: 8, wait_ms: 2}.
   static partition::AskedBatch read_batch(const Field& field) {
     if (!field.is_mapping()) return read_frames(field);
     field.only({"frames", "wait_ms"});
@@ -210,14 +210,13 @@ class Reader {
     return batch;
   }
 
-  /// In words as `split --batch` has them, but for what the mapping says.
+  /// In words as `split --batch` has them, but for the stage: the mapping says that.
   static partition::AskedBatch read_frames(const Field& field) {
-    const auto text = field.scalar();
-    const auto batch = partition::parse_batch(text);
-    const bool plain = text.starts_with("auto") || text.find(':') == text.npos;
-    if (batch && batch->first.empty() && plain) return batch->second;
+    const auto batch = partition::parse_batch(field.scalar());
+    if (batch && batch->first.empty()) return batch->second;
     field.fail_expected(concat("frames from 1 to ", partition::kMostFrames,
-                               ", 'auto', 'auto:16' or a mapping with frames and wait_ms"));
+                               ", '8:2.5', 'auto', 'auto:16' or a mapping with frames and "
+                               "wait_ms"));
     return {};
   }
 
