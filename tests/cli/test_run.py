@@ -331,10 +331,11 @@ def test_what_is_done_is_told_on_demand(well, chain, package):
     assert well("run", package, "--frames", "2").err == ""
 
 
-def test_a_missing_engine_is_not_a_version(penstock, package):
+def test_a_missing_engine_is_told_once_and_is_not_another_version(penstock, package):
     outcome = penstock("run", package, env={"PENSTOCK_ONNXRUNTIME": "/nope"})
     assert outcome.code == 1
-    assert "here it is not found" in outcome.err
+    assert "no usable ONNX Runtime found" in outcome.err
+    assert "was made with" not in outcome.err
 
 
 def test_outputs_of_an_earlier_run_do_not_remain_among_those_of_this_one(penstock, well, package, tmp_path):

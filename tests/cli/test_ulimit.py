@@ -1,6 +1,7 @@
 """Limits of memory and threads, as `ulimit` sets them: a sentence that says what to do, and no bug of Penstock's."""
 
 import os
+import re
 import resource
 import subprocess
 
@@ -28,6 +29,17 @@ def test_memory_that_is_out_is_told_with_what_to_do(program, tmp_path):
     os.truncate(large, 512 * MIB)  # Nothing on the disk.
     told = limited(program, resource.RLIMIT_AS, 300 * MIB, "costs", "import", large)
     assert told == (1, "out of memory; raise the limit of memory (ulimit -v), or give less to do at once")
+
+
+def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
+    # Enough for the program and the package, not for ONNX Runtime: what `limited` asks for is one line, the error.
+    code, told = limited(program, resource.RLIMIT_AS, 195 * MIB, "run", package)
+    assert code == 1
+    assert re.fullmatch(
+        r"stage 'stage0': ONNX Runtime, '.*', cannot be loaded: out of memory: expected \d+ MiB more; raise the "
+        r"limit of memory \(ulimit -v\), or run less at once",
+        told,
+    ), told
 
 
 @pytest.mark.skipif(

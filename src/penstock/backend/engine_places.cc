@@ -167,6 +167,11 @@ Error no_engine(const EngineLibrary& engine, const std::vector<std::string>& tri
                     "', or set ", engine.variable, " to ", engine.file, " or its folder");
 }
 
+Error no_room_for_engine(const EngineLibrary& engine, const fs::path& library, Error error) {
+  return std::move(error).within(
+      concat(engine.title, ", '", library.string(), "', cannot be loaded"));
+}
+
 Result<LoadedLibrary> LoadedLibrary::open(const fs::path& file) {
   // What an engine takes while it starts, and what the stages' threads, which start beside it, have
   // the heap set aside (64 MiB of addresses for each): an engine that runs out then ends the

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -42,21 +44,33 @@ std::vector<EnginePlace> engine_places(const EngineLibrary& engine);
 /// kUnavailable: what came of each place tried ("PLACE: outcome"), and what to do.
 Error no_engine(const EngineLibrary& engine, const std::vector<std::string>& tried);
 
+/// kResourceExhausted: the library is there, and `error` says what it lacks.
+Error no_room_for_engine(const EngineLibrary& engine, const std::filesystem::path& library,
+                         Error error);
+
 /// The first library that `open` (a path to a Result) takes.
+/// \error kResourceExhausted  a library that is there finds no memory: nothing else is told then,
+///                            since to install another one would not help.
 /// \error kUnavailable  every place tried with its last refusal, and what to do.
 template <typename Open>
 auto find_engine(const EngineLibrary& engine, Open open) -> decltype(open(engine.system.front())) {
   std::vector<std::string> tried;
+  std::optional<Error> no_room;
   for (const EnginePlace& place : engine_places(engine)) {
     std::string outcome = "nothing there";
     for (const auto& library : place.libraries) {
       auto opened = open(library);
       if (opened) return opened;
       outcome = opened.error().message();
+      std::error_code ignored;  // A name that the loader resolves may be nowhere.
+      const bool there = std::filesystem::exists(library, ignored);
+      if (!no_room && there && opened.error().code == Code::kResourceExhausted) {
+        no_room = no_room_for_engine(engine, library, std::move(opened).error());
+      }
     }
     tried.push_back(place.name + ": " + outcome);
   }
-  return no_engine(engine, tried);
+  return no_room ? *std::move(no_room) : no_engine(engine, tried);
 }
 
 /// A loaded library. Never unloaded: an engine's threads and values may outlive every caller.

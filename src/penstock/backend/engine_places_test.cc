@@ -94,6 +94,34 @@ TEST_F(EnginePlacesTest, SaysWhatCameOfEachPlaceAndWhatToDo) {
                 "PENSTOCK_ACME to libacme.so or its folder");
 }
 
+TEST_F(EnginePlacesTest, NothingButTheMemoryIsBlamedWhereALibraryFindsNone) {
+  const fs::path file = library("libacme.so.3");
+  setenv("PENSTOCK_ENGINE_PATH", root_.c_str(), 1);
+  const auto open = [&](const fs::path& path) -> Result<int> {
+    if (path == file) return make_error(Code::kResourceExhausted, "out of memory");
+    return make_error(Code::kUnavailable, "not an engine");
+  };
+  const auto engine = find_engine(engine_, open);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(engine.error().message(),
+            "Acme, '" + file.string() + "', cannot be loaded: out of memory");
+  const auto one_that_loads = [&](const fs::path& path) -> Result<int> {
+    if (path == engine_.system.front()) return 7;
+    return open(path);
+  };
+  EXPECT_EQ(*find_engine(engine_, one_that_loads), 7);
+}
+
+TEST_F(EnginePlacesTest, ANameThatMayBeNowhereIsNoReasonToBlameTheMemory) {
+  const auto engine = find_engine(engine_, [](const fs::path&) -> Result<int> {
+    return make_error(Code::kResourceExhausted, "out of memory");
+  });
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, Code::kUnavailable);
+  EXPECT_THAT(engine.error().message(), testing::HasSubstr("pip install acme-engine"));
+}
+
 TEST_F(EnginePlacesTest, ALibraryWithoutTheFunctionSoughtSaysSo) {
   const auto library = LoadedLibrary::open("libc.so.6");
   ASSERT_TRUE(library) << library.error().message();

@@ -76,12 +76,11 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
   for (const auto& [name, version] : origin.engines) {
     const auto found = backends.find(name);
     if (!found) continue;
+    // Where the engine cannot be loaded, the start of a stage that needs it says why.
     const auto here = (*found)->describe().engine_version;
-    if (here != version) {
-      state.options.warn(concat("the package was made with ", name, " ", version, ", here ",
-                                here.empty() ? "it is not found" : "is " + here,
-                                "; check it with 'penstock verify'"));
-    }
+    if (here.empty() || here == version) continue;
+    state.options.warn(concat("the package was made with ", name, " ", version, ", here is ", here,
+                              "; check it with 'penstock verify'"));
   }
   if (origin.cpu.empty()) return;
   const auto topology = device::read_topology();
