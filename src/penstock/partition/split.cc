@@ -284,6 +284,16 @@ Result<plan::Plan> plan_of(const Graph& graph, const Parts& parts, const Stages&
   return plan;
 }
 
+/// What may help where a part of the graph cannot take several frames.
+std::string advice_on_batch(const Error& error, const Graph& graph) {
+  constexpr const char* kLeaveOut = "leave the stage out of the batch (STAGE=1)";
+  const Where* const input = error.find(Where::kInput);
+  const auto is_it = [&](ValueId id) { return graph.value(id).name == input->name; };
+  if (input == nullptr || !std::ranges::any_of(graph.inputs, is_it)) return concat("; ", kLeaveOut);
+  return concat("; bind it if it is the same for all frames (--constant ", input->name,
+                "=VALUE), or ", kLeaveOut);
+}
+
 /// The model of one frame and those of several, which share its weights.
 Status write_partition(const Subgraph& part, const plan::Partition& partition,
                        const fs::path& folder, const graph::WeightStore* weights) {
@@ -292,7 +302,8 @@ Status write_partition(const Subgraph& part, const plan::Partition& partition,
   for (const auto& [frames, model] : partition.batched) {
     auto made = graph::batched(part, frames);
     if (!made) {
-      return std::move(made).error().adding("; leave the stage out of the batch (STAGE=1)");
+      const auto advice = advice_on_batch(made.error(), part.graph());
+      return std::move(made).error().adding(advice);
     }
     wide.push_back(*std::move(made));
     models.push_back({Subgraph::whole(wide.back()), folder / model});

@@ -430,6 +430,20 @@ TEST_F(SplitTest, NamesStageAndNodeThatStopABatch) {
   EXPECT_TRUE(partition::split(*graph, options_, folder_ / "p", {}));
 }
 
+TEST_F(SplitTest, TellsOfAnInputThatStopsABatchHowToBindIt) {
+  const auto graph = graph::import_onnx_bytes(
+      *graph::onnx_bytes_of_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+          (float[2] x, float rate) => (float[2] y) { [a] y = Mul(x, rate) })"),
+      {}, {});
+  ASSERT_TRUE(graph) << graph.error().message();
+  options_.batches = {{"", {.frames = 2}}};
+  EXPECT_EQ(error(*graph).message(),
+            "stage 'stage0': input 'rate': cannot hold several frames: it is f32[]: it has no "
+            "dimension that could hold several frames; node 'a' reads it; bind it if it is the "
+            "same for all frames (--constant rate=VALUE), or leave the stage out of the batch "
+            "(STAGE=1)");
+}
+
 TEST_F(SplitTest, RefusesABatchOfAStageThatIsNotThere) {
   options_.batches = {{"stage7", {.frames = 2}}};
   const auto graph = chain_graph();
