@@ -60,6 +60,13 @@ class Server:
                 return found[1]
         raise AssertionError(self.process.stderr.read())
 
+    def http_address(self) -> str:
+        """Once, of one that was given --http: that line follows gRPC's."""
+        line = self.process.stdout.readline().rstrip()
+        found = re.fullmatch(r"penstock: HTTP on (\S+)", line)
+        assert found, line
+        return found[1]
+
     def _read_errors(self) -> None:
         for line in self.process.stderr:
             self.errors.append(line)

@@ -262,6 +262,7 @@ class Builder {
 Result<plan::Plan> write_package(const App& app, const fs::path& target,
                                  const backend::Registry& backends,
                                  const std::vector<function::Function>& functions) {
+  for (const auto& node : app.nodes) PENSTOCK_CHECK_OK(check_options(node));
   std::vector<Part> parts;
   for (const auto& node : app.nodes) {
     PENSTOCK_TRY(auto part, make_part(node, backends, functions));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "penstock/pipeline/pipeline.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::app {
 namespace {
@@ -246,6 +247,26 @@ TEST(AppTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(message([](App& app) { app.inputs.push_back({"mask", scalar(), line("a.yaml", 4)}); }),
             "a.yaml:4: input 'mask': nothing reads it; connect it to a node's input, or leave it "
             "out");
+}
+
+/// There is no backend that could compile or ask anything.
+TEST(AppTest, AnOptionThatNamesAPlaceIsRefusedBeforeAnyNodeIsMade) {
+  const auto message = [](std::variant<Network, FunctionNode, ServedNode> runs) {
+    App app = diamond();
+    app.nodes.push_back({.name = "n", .runs = std::move(runs), .place = line("a.yaml", 7)});
+    app.nodes.back().places["options"] = line("a.yaml", 9);
+    const auto package = pack(app, {}, functions());
+    return package ? "" : package.error().message();
+  };
+  Network network{"nowhere.onnx"};
+  network.split.backend = "fake";
+  network.split.backend_options = {{"CACHE_DIR", "here"}};
+  EXPECT_EQ(message(network),
+            "a.yaml:9: node 'n': option 'CACHE_DIR' names a place on the disk, which an "
+            "application may not; leave it out there, and give it where the application is run "
+            "(--backend-option fake:CACHE_DIR=...)");
+  const ServedNode served{.model = {"127.0.0.1:1", "m", ""}, .options = {{"token_file", "t"}}};
+  EXPECT_THAT(message(served), HasSubstr("--backend-option remote:token_file=...)"));
 }
 
 TEST(TypeTextTest, ReadsWhatTypesPrint) {

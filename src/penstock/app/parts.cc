@@ -2,9 +2,11 @@
 #include "penstock/app/parts.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "penstock/backend/settings.h"
+#include "penstock/plan/paths.h"
 #include "penstock/ready/ready.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
@@ -312,6 +314,25 @@ Status refuse_native_code(const App& app) {
     if (Status allowed = refuse_native_code(node); !allowed) {
       return std::move(allowed).error().within(place_of(node));
     }
+  }
+  return {};
+}
+
+Status check_options(const Node& node) {
+  const auto* network = std::get_if<Network>(&node.runs);
+  const auto* served = std::get_if<ServedNode>(&node.runs);
+  if (network == nullptr && served == nullptr) return {};
+  const std::string_view backend =
+      network != nullptr ? network->split.backend : plan::kRemoteBackend;
+  const auto& options = network != nullptr ? network->split.backend_options : served->options;
+  for (const auto& [key, value] : options) {
+    if (!plan::names_a_place(key, value)) continue;
+    return invalid_argument(
+               "option '", key,
+               "' names a place on the disk, which an application may not; leave it "
+               "out there, and give it where the application is run (--backend-option ",
+               backend, ":", key, "=...)")
+        .within(place_of(node, "options"));
   }
   return {};
 }

@@ -44,6 +44,10 @@ Error at(const std::vector<Where>& place, Error error);
 /// on.
 bool belongs_to(const std::string& stage, const Node& node);
 
+/// Of the settings for its engine, none may name a place on the disk: an engine would read or write
+/// there as soon as the node is compiled. \error kInvalidArgument  names the option, in its place.
+Status check_options(const Node& node);
+
 /// Imports and splits a network, looks a function's declaration up, or asks a server for its model.
 Result<Part> make_part(const Node& node, const backend::Registry& backends,
                        const std::vector<function::Function>& functions);
