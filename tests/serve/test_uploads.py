@@ -1,12 +1,14 @@
 """What a client that may load models sends to `penstock serve` and `worker`: it has no say over their machine."""
 
 import base64
+import io
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import helper
 from servers import SECONDS, Server, save, value
@@ -75,3 +77,46 @@ def test_an_option_that_names_a_place_is_refused_before_anything_is_compiled(
     error = loader.load_yaml(text, **{"net.onnx": network.read_bytes()})
     assert not place.exists()
     assert f"app.yaml:8: node 'n': option '{option}' names a place on the disk" in error
+
+
+def array(*numbers: float) -> bytes:
+    content = io.BytesIO()
+    np.save(content, np.array(numbers, np.float32))
+    return content.getvalue()
+
+
+OUTSIDE = {
+    "network": application("network: {}\nconstants: {{s: [1, 1]}}".format("{place}.onnx")),
+    "constant": application("network: net.onnx\nconstants: {s: {place}.npy}"),
+    "custom_ops": application("network: net.onnx\ncustom_ops: [{place}.so]\nconstants: {s: [1, 1]}"),
+    "state": application("network: net.onnx", "states: [{from: n.next, to: n.s, initial: {place}.npy}]\n"),
+    "function": application("function: {place}.so"),
+    "module": application("function: {place}.py"),
+    "functions": "functions: {place}.py\n" + application("function: f"),
+}
+
+
+@pytest.mark.parametrize("what", OUTSIDE)
+def test_no_file_of_the_server_is_read(loader: Loader, network: Path, tmp_path: Path, what: str) -> None:
+    there = tmp_path / "there"
+    for suffix, content in {"onnx": network.read_bytes(), "npy": array(5, 6), "so": b"", "py": b""}.items():
+        there.with_suffix(f".{suffix}").write_bytes(content)
+    up = "../" * 40
+    errors = []
+    for place in (there, tmp_path / "nowhere", f"{up}{there}", f"{up}{tmp_path}/nowhere", f"none/../{up}{there}"):
+        error = loader.load_yaml(OUTSIDE[what].replace("{place}", str(place)), **{"net.onnx": network.read_bytes()})
+        assert "expected a file that was sent with it, found '" in error
+        errors.append(error.partition("/app.yaml")[2].partition(", found")[0])
+    assert len(set(errors)) == 1, "what is there and what is not are told alike"
+
+
+def test_its_own_files_are_read(loader: Loader, network: Path) -> None:
+    node = "network: ./sub/../sub/net.onnx"
+    text = application(node, "states: [{from: n.next, to: n.s, initial: first.npy}]\n")
+    files = {"sub/net.onnx": network.read_bytes(), "first.npy": array(5, 6)}
+    assert loader.load_yaml(text, **files) == ""
+    tensor = {"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}
+    answer = json.loads(loader.post("/v2/models/sent/infer", {"inputs": [tensor]}))
+    assert answer["outputs"][0]["data"] == [6, 8]
+    error = loader.load_yaml(application("network: missing.onnx"), **files)
+    assert "expected a file that was sent with it, found 'missing.onnx'" in error

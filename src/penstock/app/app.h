@@ -133,10 +133,12 @@ Status refuse_native_code(const App& app);
 /// The error of a pipeline's start, with the place of the node whose stage it names.
 Error place_error(const App& app, Error error);
 
-/// Reads an application from YAML; paths in it are relative to its folder.
+/// Reads an application from YAML; paths in it are relative to its folder. `folder`, where not
+/// empty, is all that they may lead to, links followed: for what somebody sent, who is not told
+/// what else this machine has.
 /// \error kNotFound         no such file.
 /// \error kInvalidArgument  names file and line, what was expected and what was found.
-Result<App> read_yaml(const std::filesystem::path& file);
+Result<App> read_yaml(const std::filesystem::path& file, const std::filesystem::path& folder = {});
 
 /// "f32[1,3,h<=224,?]", as to_string(Type) writes it. \error kInvalidArgument
 Result<Type> parse_type(std::string_view text);

@@ -392,6 +392,40 @@ on_error: stop
   EXPECT_EQ(app->max_age, std::chrono::milliseconds(20));
 }
 
+TEST(YamlFolderTest, PathsLeadNowhereElseAndTellNothingOfIt) {
+  const TemporaryFolder outside;
+  const auto folder = outside.path() / "sent";
+  std::filesystem::create_directories(folder / "sub");
+  for (const auto* file : {"secret.npy", "sent/net.onnx", "sent/own.npy", "sent/sub/deep.npy"}) {
+    std::ofstream(outside.path() / file) << "";
+  }
+  std::filesystem::create_symlink(outside.path() / "secret.npy", folder / "link.npy");
+  std::filesystem::create_symlink(outside.path() / "none.npy", folder / "dangling.npy");
+  std::filesystem::create_directory_symlink(outside.path(), folder / "up");
+  std::filesystem::create_symlink("own.npy", folder / "same.npy");
+  const auto message = [&](const std::string& path) -> std::string {
+    std::ofstream(folder / "app.yaml")
+        << "penstock_app: 1\nnodes: {n: {network: net.onnx, constants: {s: '" << path
+        << "'}}}\noutputs: {y: n.y}\n";
+    const auto app = read_yaml(folder / "app.yaml", folder);
+    return app ? "" : app.error().message();
+  };
+  for (const auto* own : {"own.npy", "sub/deep.npy", "./sub/../own.npy", "same.npy"}) {
+    EXPECT_EQ(message(own), "");
+  }
+  const auto expected = (folder / "app.yaml").string() +
+                        ":2: nodes.n.constants.s: expected a file that was sent with it, found '";
+  for (const auto& path :
+       {outside.path() / "secret.npy", outside.path() / "none.npy", folder / "own.npy"}) {
+    EXPECT_EQ(message(path.string()).substr(0, expected.size()), expected) << path;
+  }
+  for (const std::string path :
+       {"../secret.npy", "../none.npy", "sub/../../secret.npy", "../sent/own.npy", "link.npy",
+        "dangling.npy", "up/secret.npy", "none.npy"}) {
+    EXPECT_EQ(message(path), expected + path + "'");
+  }
+}
+
 TEST(AppTest, AnErrorOfAStageIsPlacedAtItsNodeWhateverItsReasonSays) {
   App app;
   app.nodes = {{.name = "left", .place = line("a.yaml", 7)},

@@ -28,30 +28,34 @@ Status check_takes(const std::filesystem::path& path, FileKind kind,
 
 }  // namespace
 
-Result<plan::Package> load_application(const std::filesystem::path& file, bool native_code,
+Result<plan::Package> load_application(const std::filesystem::path& file, const Bounds& bounds,
                                        const backend::Registry& backends,
                                        const std::vector<function::Function>& functions) {
-  PENSTOCK_TRY(const auto application, read_yaml(file));
-  if (!native_code) PENSTOCK_CHECK_OK(refuse_native_code(application));
-  return pack(application, backends, functions);
-}
-
-Result<plan::Package> load_package(const std::filesystem::path& path, bool native_code) {
-  PENSTOCK_TRY(auto package, penstock::load_package(path));
-  if (!native_code) PENSTOCK_CHECK_OK(plan::refuse_native_code(package.plan));
+  PENSTOCK_TRY(const auto application, read_yaml(file, bounds.folder));
+  PENSTOCK_CHECK_OK(check_bounds(application, bounds));
+  PENSTOCK_TRY(auto package, pack(application, backends, functions));
+  if (Status allowed = check_bounds(package.plan, bounds); !allowed) {
+    return place_error(application, std::move(allowed).error());
+  }
   return package;
 }
 
-Result<plan::Package> load_source(const std::filesystem::path& path, bool native_code,
+Result<plan::Package> load_package(const std::filesystem::path& path, const Bounds& bounds) {
+  PENSTOCK_TRY(auto package, penstock::load_package(path));
+  PENSTOCK_CHECK_OK(check_bounds(package.plan, bounds));
+  return package;
+}
+
+Result<plan::Package> load_source(const std::filesystem::path& path, const Bounds& bounds,
                                   const backend::Registry& backends,
                                   const std::vector<function::Function>& functions,
                                   const ModelSettings& settings) {
   const auto kind = identify(path);
   PENSTOCK_CHECK_OK(check_takes(path, kind, settings));
   if (kind == FileKind::kApplication) {
-    return load_application(path, native_code, backends, functions);
+    return load_application(path, bounds, backends, functions);
   }
-  if (kind == FileKind::kPackage) return load_package(path, native_code);
+  if (kind == FileKind::kPackage) return load_package(path, bounds);
   graph::ImportOptions import;
   import.constants = settings.constants;
   PENSTOCK_TRY(const auto graph, import_model(path, std::move(import), backends));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/app/bounds.h"
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/function/function.h"
@@ -23,19 +24,18 @@ struct ModelSettings {
 };
 
 /// An application as a package in a temporary folder; its nodes' libraries are opened to read what
-/// they declare, unless `native_code` is false. `functions`: what it calls by name. \error as
-/// read_yaml() and pack().
-Result<plan::Package> load_application(const std::filesystem::path& file, bool native_code,
+/// they declare, where they may be. `functions`: what it calls by name. \error as read_yaml(),
+/// check_bounds() and pack().
+Result<plan::Package> load_application(const std::filesystem::path& file, const Bounds& bounds,
                                        const backend::Registry& backends,
                                        const std::vector<function::Function>& functions = {});
 
-/// A package from disk. \error as penstock::load_package(); kPermissionDenied  it has libraries,
-/// and `native_code` is false.
-Result<plan::Package> load_package(const std::filesystem::path& path, bool native_code);
+/// A package from disk. \error as penstock::load_package() and check_bounds()
+Result<plan::Package> load_package(const std::filesystem::path& path, const Bounds& bounds);
 
 /// Whichever identify() says; a bare model as one replica for each CPU, or one that has states.
 /// \error as those of each; kInvalidArgument  settings for what is no model.
-Result<plan::Package> load_source(const std::filesystem::path& path, bool native_code,
+Result<plan::Package> load_source(const std::filesystem::path& path, const Bounds& bounds,
                                   const backend::Registry& backends,
                                   const std::vector<function::Function>& functions = {},
                                   const ModelSettings& settings = {});

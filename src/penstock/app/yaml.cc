@@ -335,10 +335,10 @@ class Reader {
 
 }  // namespace
 
-Result<App> read_yaml(const fs::path& file) {
+Result<App> read_yaml(const fs::path& file, const fs::path& folder) {
   App app;
-  PENSTOCK_CHECK_OK(yaml::read_document(file, "application",
-                                        [&](const Field& top) { app = Reader().read(top); }));
+  PENSTOCK_CHECK_OK(yaml::read_document(
+      file, "application", [&](const Field& top) { app = Reader().read(top); }, folder));
   if (app.name.empty()) app.name = file.stem().string();
   return app;
 }

@@ -60,7 +60,8 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
           "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are for a "
           "model: an application says so at its nodes and 'states'");
     }
-    return app::load_application(arguments.file, !arguments.no_native_code, backends);
+    return app::load_application(arguments.file, {.native_code = !arguments.no_native_code},
+                                 backends);
   }
   if (kind == FileKind::kPackage) {
     if (of_a_model) {
@@ -69,7 +70,7 @@ Result<plan::Package> load_source(const SourceArguments& arguments,
           "settled "
           "when a package is made; give them to 'penstock split', or give the model");
     }
-    return app::load_package(arguments.file, !arguments.no_native_code);
+    return app::load_package(arguments.file, {.native_code = !arguments.no_native_code});
   }
   PENSTOCK_TRY(const auto graph, import_file(arguments.file, arguments.import, backends,
                                              arguments.engine.custom_ops));

@@ -25,6 +25,12 @@ Result<std::uint64_t> parse_version(const std::string& text) {
   return invalid_argument("expected a version such as '1', found '", text.substr(0, 32), "'");
 }
 
+/// Of what a request brought: where all files of its version lie.
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
+}
+
 std::unique_ptr<Shared> make_shared_parts(const Server::Options& options,
                                           const backend::Registry& backends) {
   pipeline::Options start;
@@ -152,8 +158,8 @@ Result<Repository::Sources> Repository::receive(const std::string& name,
   Sources sources;
   for (const auto& [number, path] : upload.versions) {
     const std::uint64_t bytes = sources.empty() ? upload.bytes : 0;
-    const auto folder = std::filesystem::is_directory(path) ? path : path.parent_path();
-    PENSTOCK_TRY(auto settings, read_settings(options, path, BroughtVersion{number, folder}));
+    PENSTOCK_TRY(auto settings,
+                 read_settings(options, path, BroughtVersion{number, folder_of(path)}));
     sources[number] = {path, uploads_native_code_, upload.files, bytes, std::move(settings)};
   }
   return sources;
@@ -224,8 +230,10 @@ void Repository::forget(const std::string& name, std::uint64_t number) {
 }
 
 Result<plan::Package> Repository::load_source(const Source& source) const {
-  return app::load_source(source.path, source.native_code, shared_->backends,
-                          shared_->start.functions, source.settings);
+  app::Bounds bounds{.native_code = source.native_code};
+  if (source.files != nullptr) bounds.folder = folder_of(source.path);
+  return app::load_source(source.path, bounds, shared_->backends, shared_->start.functions,
+                          source.settings);
 }
 
 Status Repository::start(const std::string& name, std::uint64_t number, const Source& source) {

@@ -29,6 +29,24 @@ std::string quoted(const std::string& text) {
   return all + "\"";
 }
 
+bool begins_with(const fs::path& path, const fs::path& folder) {
+  return std::ranges::mismatch(folder, path).in1 == folder.end();
+}
+
+/// Whether `text`, taken from the folder `from` on, is a file or folder of `folder`. What the text
+/// alone shows to lead out is not looked for: how long that takes would tell of it.
+bool is_there_within(const fs::path& folder, const fs::path& from, const std::string& text) {
+  const fs::path path(text);
+  const auto straight = (from.lexically_relative(folder) / path).lexically_normal();
+  if (path.is_absolute() || straight.empty() || *straight.begin() == "..") return false;
+  if (text.find('\0') != std::string::npos) return false;
+  std::error_code error;
+  const auto found = fs::canonical(from / path, error);
+  if (error) return false;
+  const auto home = fs::canonical(folder, error);
+  return !error && begins_with(found, home);
+}
+
 }  // namespace
 
 Field::Field(const YAML::Node& value, int line, std::string path, const Document* document,
@@ -121,7 +139,12 @@ std::vector<std::string> Field::strings() const {
 }
 
 fs::path Field::existing_path() const {
-  auto path = document_->file.parent_path() / string();
+  const auto text = string();
+  const auto from = document_->file.parent_path();
+  auto path = from / text;
+  if (!*error_ && !document_->folder.empty() && !is_there_within(document_->folder, from, text)) {
+    fail_expected("a file that was sent with it");
+  }
   std::error_code ignored;
   if (!*error_ && !fs::exists(path, ignored)) {
     fail("no such file: '" + path.string() + "'", Code::kNotFound);
@@ -226,7 +249,7 @@ std::string_view advice(const fs::path& file, const YAML::Exception& error) {
 }  // namespace
 
 Status read_document(const fs::path& file, std::string_view what,
-                     const std::function<void(const Field&)>& read) {
+                     const std::function<void(const Field&)>& read, const fs::path& folder) {
   const auto name = file.string();
   const auto line = [&](int number) {
     return std::vector<Where>{{Where::kFile, name}, {Where::kLine, number}};
@@ -246,7 +269,7 @@ Status read_document(const fs::path& file, std::string_view what,
           .within(line(documents[1].Mark().line + 1));
     }
     const auto top = documents.empty() ? YAML::Node() : documents.front();
-    const Field::Document document{file, name};
+    const Field::Document document{file, name, folder};
     std::optional<Error> error;
     read(Field(top, line_of(top.Mark()), "", &document, &error));
     if (error) return *std::move(error);

@@ -44,7 +44,8 @@ class Field {
   [[nodiscard]] double positive() const;  ///< From 0.001 to 1e12.
   [[nodiscard]] int integer(int lowest, int highest) const;
   [[nodiscard]] std::vector<std::string> strings() const;
-  /// A file, or a folder, that is there: taken from the document's folder on.
+  /// A file, or a folder, that is there: taken from the document's folder on, and of the folder
+  /// that read_document() was given, if it was given one.
   [[nodiscard]] std::filesystem::path existing_path() const;
 
   /// The elements of a list.
@@ -77,10 +78,12 @@ class Field {
 
  private:
   friend Status read_document(const std::filesystem::path& file, std::string_view what,
-                              const std::function<void(const Field&)>& read);
+                              const std::function<void(const Field&)>& read,
+                              const std::filesystem::path& folder);
   struct Document {
     std::filesystem::path file;
-    std::string name;  ///< Of the file, for messages.
+    std::string name;              ///< Of the file, for messages.
+    std::filesystem::path folder;  ///< Empty: paths lead anywhere.
   };
   Field(const YAML::Node& value, int line, std::string path, const Document* document,
         std::optional<Error>* error);
@@ -97,10 +100,13 @@ class Field {
   std::optional<Error>* error_;
 };
 
-/// Reads a file of one document. `what` it should be, for messages: "application".
+/// Reads a file of one document. `what` it should be, for messages: "application". `folder`, where
+/// not empty, is all that its paths may name, links followed: of what lies elsewhere it is not even
+/// told whether it is there.
 /// \error kNotFound         no such file, or no file that one of its fields names.
 /// \error kInvalidArgument  no YAML, or the first thing that `read` finds wrong: names the line.
 Status read_document(const std::filesystem::path& file, std::string_view what,
-                     const std::function<void(const Field&)>& read);
+                     const std::function<void(const Field&)>& read,
+                     const std::filesystem::path& folder = {});
 
 }  // namespace penstock::yaml
