@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
-from servers import SECONDS, Server, save, value
+from servers import SECONDS, Server, save, split, value
 
 
 class Loader:
@@ -120,3 +121,56 @@ def test_its_own_files_are_read(loader: Loader, network: Path) -> None:
     assert answer["outputs"][0]["data"] == [6, 8]
     error = loader.load_yaml(application("network: missing.onnx"), **files)
     assert "expected a file that was sent with it, found 'missing.onnx'" in error
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[socket.socket]:
+    """A port that nobody is to connect to."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+ELSEWHERE = {
+    "oip": application("model: oip://{host}/m\nshapes: {x: 2}"),
+    "servers": application("model: oip://{host}/m\ndevices: oip://{host}\nshapes: {x: 2}"),
+    "devices": application("network: net.onnx\nconstants: {s: [1, 1]}\ndevices: {host}/cpu:0"),
+    "standby": application("network: net.onnx\nconstants: {s: [1, 1]}\ndevices: cpu:0\nstandby: {host}/cpu:0"),
+}
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_an_application_connects_to_no_other_machine(
+    loader: Loader, network: Path, elsewhere: socket.socket, what: str
+) -> None:
+    host = f"127.0.0.1:{elsewhere.getsockname()[1]}"
+    error = loader.load_yaml(ELSEWHERE[what].replace("{host}", host), **{"net.onnx": network.read_bytes()})
+    assert "is of another machine" in error
+    assert "node 'n'" in error
+
+
+@pytest.mark.parametrize("what", ["devices", "standby", "model"])
+@pytest.mark.parametrize("within", [False, True])
+def test_a_package_connects_to_no_other_machine(
+    loader: Loader, tmp_path: Path, elsewhere: socket.socket, what: str, within: bool
+) -> None:
+    host = f"127.0.0.1:{elsewhere.getsockname()[1]}"
+    node = [helper.make_node("Abs", ["x"], ["y"])]
+    package = split(save(tmp_path / "abs.onnx", node, [value("x", [2])], [value("y", [2])]), "--devices", "cpu:0")
+    plan = json.loads((package / "plan.json").read_text())
+    stage = plan["stages"][0]
+    if what == "model":
+        stage["devices"] = [f"oip://{host}"]
+        stage["partitions"][0] |= {"model": f"oip://{host}/m", "backend": "remote"}
+    else:
+        stage[what] = [f"{host}/cpu:0"]
+    files = {str(file.relative_to(package)): file.read_bytes() for file in package.rglob("*") if file.is_file()}
+    files["plan.json"] = json.dumps(plan).encode()
+    if within:
+        inner = {f"inner/{name}": content for name, content in files.items()}
+        error = loader.load_yaml(application("network: inner"), **inner)
+    else:
+        error = loader.load("plan.json", files)
+    assert ("a server has a part of it" if within and what == "model" else "is of another machine") in error

@@ -12,10 +12,13 @@ namespace penstock::app {
 /// By default all that its user may.
 struct Bounds {
   bool native_code = true;  ///< Libraries of functions and custom operators are loaded.
+  bool other_machines =
+      true;  ///< It may name devices and models of others, which are connected to.
   std::filesystem::path folder = {};  ///< Where not empty: as read_yaml() has it.
 };
 
-/// Looks at an application before any of its libraries is opened.
+/// Looks at an application before any of its libraries is opened, any of its networks compiled and
+/// any server asked. What lies in its packages is for the other one, of the plan that is made.
 /// \error kPermissionDenied  names the node and what it asks for. And what load_package() says.
 Status check_bounds(const App& app, const Bounds& bounds);
 

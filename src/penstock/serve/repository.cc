@@ -231,7 +231,10 @@ void Repository::forget(const std::string& name, std::uint64_t number) {
 
 Result<plan::Package> Repository::load_source(const Source& source) const {
   app::Bounds bounds{.native_code = source.native_code};
-  if (source.files != nullptr) bounds.folder = folder_of(source.path);
+  if (source.files != nullptr) {
+    bounds.other_machines = source.native_code;
+    bounds.folder = folder_of(source.path);
+  }
   return app::load_source(source.path, bounds, shared_->backends, shared_->start.functions,
                           source.settings);
 }
