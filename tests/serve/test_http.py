@@ -259,7 +259,7 @@ def test_a_client_that_leaves_cancels_its_request(server: Server) -> None:
     host, _, port = server.address.rpartition(":")
     body = np.ones([1500, 1500], np.float32).tobytes()
     length = f"Inference-Header-Content-Length: 0\r\nContent-Length: {len(body)}\r\n"
-    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\n{length}\r\n"
+    head = f"POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\n{length}\r\n"
     cancelled = re.compile(r'nv_inference_request_failure\{model="slow",version="1",reason="CANCELED"\} ([0-9.e+]+)')
     sockets = []
     for _ in range(8):

@@ -18,6 +18,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "penstock/http/pages.h"
 #include "penstock/http/server.h"
 #include "penstock/http/unpack.h"
 
@@ -607,6 +608,51 @@ TEST_F(HttpTest, HundredsOfIdleConnectionsDisturbNobody) {
   EXPECT_TRUE(works());
   for (auto& one : idle) one->send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
   for (auto& one : idle) EXPECT_EQ(body_of_response(one->response()), "hello");
+}
+
+/// "", or the sentence with which it is refused.
+std::string refused_page(const std::string& method, std::vector<Header> headers, bool at_home) {
+  Request request;
+  request.method = method;
+  request.headers = std::move(headers);
+  const auto refused = refuse_page(request, at_home);
+  if (!refused) return "";
+  EXPECT_EQ(refused->status, 403);
+  return refused->notes.at("error");
+}
+
+TEST(PageTest, WhatIsAskedOfAnotherNameIsRefusedAtHome) {
+  for (const std::string host :
+       {"127.0.0.1:80", "127.0.0.1", "localhost:8000", "Localhost", "[::1]:80"}) {
+    EXPECT_EQ(refused_page("GET", {{"Host", host}}, true), "") << host;
+  }
+  EXPECT_EQ(refused_page("GET", {}, true), "");
+  for (const std::string host :
+       {"evil.example:80", "127.0.0.1.evil.example", "unix:80", "10.0.0.1"}) {
+    EXPECT_THAT(refused_page("GET", {{"host", host}}, true),
+                HasSubstr("found one for '" + host + "'"));
+    EXPECT_EQ(refused_page("POST", {{"host", host}}, false), "") << host;
+  }
+}
+
+TEST(PageTest, PagesOfOthersChangeNothing) {
+  const auto of_page = [](const std::string& origin, const std::string& host,
+                          bool at_home = false) {
+    const std::vector<Header> headers = {{"Host", host}, {"Origin", origin}};
+    EXPECT_EQ(refused_page("GET", headers, at_home), "");
+    return refused_page("POST", headers, at_home);
+  };
+  EXPECT_EQ(of_page("http://127.0.0.1:8000", "127.0.0.1:8000", true), "");
+  EXPECT_EQ(of_page("http://localhost", "LOCALHOST", true), "");
+  EXPECT_EQ(of_page("https://[2001:db8::1]:8000", "[2001:db8::1]:8000"), "");
+  EXPECT_EQ(of_page("http://10.0.0.1:8000", "10.0.0.1:8000"), "");
+  for (const std::string origin : {"http://evil.example", "null", "http://localhost:1",
+                                   "localhost:8000", "ftp://localhost:8000"}) {
+    EXPECT_THAT(of_page(origin, "localhost:8000", true),
+                HasSubstr("of a page of '" + origin + "'"));
+  }
+  // Its own name, or one that was made to lead here.
+  EXPECT_NE(of_page("http://evil.example:8000", "evil.example:8000"), "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "penstock/device/address.h"
 #include "penstock/http/server.h"
 #include "penstock/rest/routes.h"
 #include "penstock/serve/server_options.h"
@@ -55,7 +56,9 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
                                             Options options) {
   auto state = std::make_unique<State>();
   PENSTOCK_CHECK_OK(state->worker.start());
-  auto routes = make_routes(server, access, state->worker, options.figures);
+  const bool asks_nobody = !options.tls && !access.takes_tokens();
+  const bool at_home = asks_nobody && device::is_loopback(options.address);
+  auto routes = make_routes(server, access, state->worker, options.figures, at_home);
   PENSTOCK_TRY(state->http, http::Server::start(to_http(std::move(options), server.limits()),
                                                 std::move(routes)));
   return std::unique_ptr<Front>(new Front(std::move(state)));

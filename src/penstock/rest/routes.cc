@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "penstock/http/pages.h"
 #include "penstock/http/unpack.h"
 #include "penstock/metrics/families.h"
 #include "penstock/rest/answers.h"
@@ -65,8 +66,12 @@ Result<std::optional<std::size_t>> json_bytes_of(const Request& request) {
 class Routes {
  public:
   Routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
-         std::function<void(metrics::Families&)> figures)
-      : server_(server), access_(access), worker_(worker), figures_(std::move(figures)) {}
+         std::function<void(metrics::Families&)> figures, bool at_home)
+      : server_(server),
+        access_(access),
+        worker_(worker),
+        figures_(std::move(figures)),
+        at_home_(at_home) {}
 
   http::Router make() && {
     add_health();
@@ -82,11 +87,16 @@ class Routes {
 
   /// Who may ask is found before the body is read.
   http::Gate gate(Right right) {
-    return [&access = access_, right](Request& request) -> std::optional<Response> {
-      auto client = access.check(
-          right, {.token = std::string(serve::bearer_token(header_of(request, "authorization"))),
-                  .certificate_name = request.peer.certificate_name,
-                  .local = request.peer.local});
+    return [&access = access_, right,
+            at_home = at_home_](Request& request) -> std::optional<Response> {
+      const std::string authorization = header_of(request, "authorization");
+      const std::string token(serve::bearer_token(authorization));
+      if (token.empty() || !access.takes_tokens()) {
+        if (auto refused = http::refuse_page(request, at_home)) return refused;
+      }
+      auto client = access.check(right, {.token = token,
+                                         .certificate_name = request.peer.certificate_name,
+                                         .local = request.peer.local});
       if (!client) return response_of(client.error());
       request.client = *std::move(client);
       return std::nullopt;
@@ -321,14 +331,15 @@ class Routes {
   const serve::Access& access_;
   serve::Worker& worker_;
   std::function<void(metrics::Families&)> figures_;
+  bool at_home_;
   http::Router router_;
 };
 
 }  // namespace
 
 http::Router make_routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
-                         std::function<void(metrics::Families&)> figures) {
-  return Routes(server, access, worker, std::move(figures)).make();
+                         std::function<void(metrics::Families&)> figures, bool at_home) {
+  return Routes(server, access, worker, std::move(figures), at_home).make();
 }
 
 }  // namespace penstock::rest

@@ -8,6 +8,7 @@
 #include "penstock/base/address.h"
 #include "penstock/device/address.h"
 #include "penstock/http/base64.h"
+#include "penstock/http/pages.h"
 
 namespace penstock::watch {
 namespace {
@@ -49,12 +50,7 @@ http::Gate make_gate(std::shared_ptr<const serve::Access> access, const std::str
   const bool at_home = device::is_loopback(address);
   return [access = std::move(access),
           at_home](http::Request& request) -> std::optional<http::Response> {
-    const auto host = header_of(request, "host");
-    if (at_home && !host.empty() && !device::is_loopback(host)) {
-      return http::error_response(
-          403,
-          concat("expected a request for this machine (localhost), found one for '", host, "'"));
-    }
+    if (auto refused = http::refuse_page(request, at_home)) return refused;
     auto client =
         access->check(serve::Right::kAdmin, {.token = token_of(header_of(request, "authorization")),
                                              .certificate_name = request.peer.certificate_name,

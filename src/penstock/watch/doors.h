@@ -17,8 +17,7 @@ Status check_exposure(const std::string& address, bool allowed);
 
 /// Lets through who shows a token with the right `admin`, or anybody of this machine where no
 /// tokens are asked. A browser shows it as the password of any user. `address` is where the server
-/// was told to listen: on loopback, requests for another host's name come from pages of strangers,
-/// and are refused.
+/// was told to listen, for http::refuse_page().
 http::Gate make_gate(std::shared_ptr<const serve::Access> access, const std::string& address);
 
 /// The token of a header `Authorization`, of the scheme Bearer or Basic; empty: there is none.

@@ -211,11 +211,12 @@ def over_streams(address: str, count: int, dice: random.Random) -> None:
 
 def over_http(address: str, count: int, dice: random.Random) -> None:
     body = b'{"id":"me","inputs":[{"name":"x","shape":[2,4],"datatype":"FP32","parameters":{"binary_data_size":32}}]}'
-    head = (f"POST /v2/models/add/infer HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: {len(body)}\r\n"
+    head = (f"POST /v2/models/add/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: {len(body)}\r\n"
             f"Content-Length: {len(body) + 32}\r\n\r\n").encode()  # fmt: skip
     load = b'{"parameters":{"config":"{}","file:1/model.onnx":"AAAA"}}'
     others = (
-        f"POST /v2/repository/models/m/load HTTP/1.1\r\nHost: a\r\nContent-Length: {len(load)}\r\n\r\n".encode() + load
+        f"POST /v2/repository/models/m/load HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(load)}\r\n\r\n".encode()
+        + load
     )
     refused = 0
     for i in range(count):
@@ -240,7 +241,7 @@ def too_long(grpc_address: str, http_address: str) -> None:
             raise AssertionError("a message over the limit was read")
         except grpc.RpcError as error:
             assert error.code().name == "RESOURCE_EXHAUSTED", error
-    head = f"POST /v2/models/add/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {16 * MIB}\r\n\r\n".encode()
+    head = f"POST /v2/models/add/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {16 * MIB}\r\n\r\n".encode()
     assert b" 413 " in exchange(http_address, head)
 
 
