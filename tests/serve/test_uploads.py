@@ -174,3 +174,20 @@ def test_a_package_connects_to_no_other_machine(
     else:
         error = loader.load("plan.json", files)
     assert ("a server has a part of it" if within and what == "model" else "is of another machine") in error
+
+
+def test_who_trusts_what_is_uploaded_lets_it_connect(tmp_path: Path) -> None:
+    node = [helper.make_node("Abs", ["x"], ["y"])]
+    model = save(tmp_path / "m.onnx", node, [value("x", [2])], [value("y", [2])])
+    far = Server(str(model))
+    near = Server(str(model), "--http", "127.0.0.1:0", "--allow-native-code")
+    loader = Loader(near)
+    assert loader.load_yaml(application(f"model: oip://{far.address}/m")) == ""
+    answer = json.loads(
+        loader.post(
+            "/v2/models/sent/infer", {"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [-1, 2]}]}
+        )
+    )
+    assert answer["outputs"][0]["data"] == [1, 2]
+    assert near.end() == 0
+    assert far.end() == 0
