@@ -1,12 +1,22 @@
 // Parses with simdjson and reads fields by type; errors name what was expected and found.
 #include "penstock/rest/json.h"
 
+#include <string>
+#include <type_traits>
+
 #include <nlohmann/json.hpp>
 
 #include "penstock/tensor/utf.h"
 
 namespace penstock::rest {
 namespace {
+
+/// What was found where a number was expected: an integer of another range by its value.
+std::string number_of(const Element& element) {
+  std::int64_t value = 0;
+  if (element.get(value) == simdjson::SUCCESS) return std::to_string(value);
+  return std::string(kind_of(element));
+}
 
 template <typename T>
 Result<std::optional<T>> field(const Object& object, std::string_view name,
@@ -16,7 +26,9 @@ Result<std::optional<T>> field(const Object& object, std::string_view name,
   if (!found || element.is_null()) return std::optional<T>();
   T value{};
   if (element.get(value) != simdjson::SUCCESS) {
-    return invalid_argument("'", name, "': expected ", expected, ", found ", kind_of(element));
+    const bool number = std::is_same_v<T, std::uint64_t>;
+    return invalid_argument("'", name, "': expected ", expected, ", found ",
+                            number ? number_of(element) : std::string(kind_of(element)));
   }
   return std::optional<T>(value);
 }

@@ -236,7 +236,7 @@ TEST(ReadInfer, SaysWhatIsWrong) {
        "must be given together"},
       {with(R"("triton_x":1)"), "reserved"},
       {with(R"("own":[1])"), "parameter 'own': expected a string, a number"},
-      {with(R"("timeout":-1)"), "'timeout': expected an integer of 0 or more"},
+      {with(R"("timeout":-1)"), "'timeout': expected an integer of 0 or more, found -1"},
       {with(R"("timeout":"1")"), "'timeout': expected an integer of 0 or more, found a string"},
       {with(R"("sequence_id":1.5)"), "'sequence_id'"},
       {with(R"("sequence_start":1)"), "'sequence_start': expected true or false"},

@@ -187,9 +187,9 @@ class Routes {
 
   static Response reply(const Result<serve::Reply>& reply, const Wanted& wanted) {
     const auto failed = [&](Error error) {
-      if (!wanted.id.empty())
-        error = std::move(error).within(concat("[request id: ", wanted.id, "]"));
-      return response_of(error);
+      const auto label = concat("[request id: ", wanted.id, "]");
+      const bool labelled = error.message().starts_with(label);  // The model did.
+      return response_of(wanted.id.empty() || labelled ? error : std::move(error).within(label));
     };
     auto response = [&]() -> Response {
       if (!reply) return failed(reply.error());

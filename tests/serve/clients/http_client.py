@@ -145,6 +145,8 @@ def says_what_is_wrong(client: Client) -> None:
     fails("unknown model: 'none'", client.triton.infer, "none", inputs())
     fails("'add' version 7", client.triton.infer, "add", inputs(), model_version="7")
     fails("[request id: me]", client.triton.infer, "add", inputs(X[:1]), request_id="me")
+    wrong = {"id": "me", "inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0, 0, 0, 0]}]}
+    assert client.ask("POST", infer, json.dumps(wrong).encode())[2].count(b"[request id: me]") == 1
     fails("'z'", client.triton.infer, "add", inputs(name="z"))
     fails("'w'", client.triton.infer, "add", inputs(), outputs=[triton.InferRequestedOutput("w")])
     client.refused(404, "Not Found", "GET", "/v2/none")
