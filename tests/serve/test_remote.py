@@ -264,6 +264,12 @@ def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, work
     assert answers[-1] == chained(started.pushed - 1)
 
 
+def test_a_server_that_is_no_worker_is_told(tmp_path, serve, model):
+    address = serve().address
+    error = refusal(split(model, "--devices", f"{address}/cpu:0"))
+    assert f"peer '{address}': it is no penstock worker: start one there ('penstock worker')" in error
+
+
 def test_a_device_that_the_worker_has_not_is_refused(tmp_path, worker):
     address = worker().address
     said = refusal(split(save_chain(tmp_path), "--devices", f"{address}/cpu:4000"))

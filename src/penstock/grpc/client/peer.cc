@@ -155,6 +155,11 @@ bool Connection::broken() const {
 Error to_error(const ::grpc::Status& status, const std::string& address) {
   Error told = read_status(status);
   if (told.code == Code::kUnavailable) told.reason = explain_unreachable(told.reason);
+  if (told.reason.empty()) {
+    told.reason = told.code == Code::kUnimplemented
+                      ? "it does not serve what is asked of it"
+                      : concat("it gives no reason (gRPC's code ", status.error_code(), ")");
+  }
   return std::move(told).within({Where::kPeer, address});
 }
 

@@ -49,7 +49,14 @@ struct Session::State {
 Error Session::State::ended() {
   const auto status = stream->Finish();
   if (status.ok()) return make_error(Code::kUnavailable, "it ended the session");
-  return to_error(status, options.address);
+  Error told = to_error(status, options.address);
+  // Any server of gRPC says so of services that it has not; a worker's own error has details.
+  if (told.code == Code::kUnimplemented && status.error_details().empty()) {
+    told.reason =
+        "it is no penstock worker: start one there ('penstock worker'), or name its model by "
+        "oip://";
+  }
+  return told;
 }
 
 bool Session::State::exchange(const worker::SessionRequest& request,
