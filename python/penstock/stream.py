@@ -149,6 +149,7 @@ class _Feeder:
         self._number = number  # Of the pipeline's stream.
         self._source = source
         self._feed = feed
+        self._stopped = False  # Perhaps by the source or by `feed`, in the middle of a step.
         self._exhausted = False
         self._waiting: tuple[Any, Any] | None = None  # Frame and tag for which there was no room.
         # In the order of the source: a frame that was pushed (None), or what failed in its place.
@@ -166,7 +167,10 @@ class _Feeder:
 
     def next_frame(self) -> _core.Frame | None:
         """The next frame; None where something else is to be looked at first."""
-        if self._push_one():
+        pushed = self._push_one()
+        if self._stopped:
+            return None  # What comes out now is of whoever is next.
+        if pushed:
             frame = self._core.try_pop() if self._order and self._order[0] is None else None
         else:
             frame = self._pop() if self._order else None
@@ -185,7 +189,7 @@ class _Feeder:
         return frame
 
     def stop(self) -> None:
-        self._exhausted = True
+        self._stopped = self._exhausted = True
         self._waiting = None
         self._source = iter(())  # Ends what iter() made of the source; an iterator of the user's goes on.
 
@@ -225,11 +229,15 @@ class _Feeder:
             self._order.append(error)
             return True
         try:
-            self._waiting = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
+            taken = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
         except _STOPS as error:
             self._order.append(_raised_by_feed(error))
         except self._kept as error:
             self._order.append(error)
+        else:
+            if self._stopped:  # By the source or by `feed`.
+                return False
+            self._waiting = taken
         return True
 
 
@@ -254,7 +262,6 @@ class _ThreadFeeder(_Feeder):
         self, core: _core.Pipeline, source: Iterator[Any], feed: Callable[[Any], Any] | None, number: int
     ) -> None:
         super().__init__(core, source, feed, number)
-        self._stopped = False
         self._ended = False
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
         self._thread = start_thread("feeder", self._run)
@@ -312,8 +319,15 @@ class _ThreadFeeder(_Feeder):
                 return
 
 
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Looks at what a future raises, which asyncio else logs where nobody asks for the result any more."""
+    if not future.cancelled():
+        future.exception()
+
+
 class AsyncStream(Generic[Item]):
-    """The results of ``Pipeline.astream``, in order. Several tasks may iterate over it, and take turns."""
+    """The results of ``Pipeline.astream``, in order. An asynchronous iterator, and a context manager for
+    ``async with``. Several tasks may iterate over it, and take turns."""
 
     def __init__(
         self,
@@ -343,6 +357,14 @@ class AsyncStream(Generic[Item]):
 
     def __aiter__(self) -> AsyncStream[Item]:
         return self
+
+    async def __aenter__(self) -> AsyncStream[Item]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
 
     async def __anext__(self) -> _core.Frame:
         async with self._steps:
@@ -405,7 +427,9 @@ class AsyncStream(Generic[Item]):
         if future is None:
             return False
         self._waiting = None
-        self._order.append(asyncio.wrap_future(future))
+        due = asyncio.wrap_future(future)
+        due.add_done_callback(_retrieve)
+        self._order.append(due)
         return True
 
     async def _take(self) -> bool:
@@ -414,6 +438,7 @@ class AsyncStream(Generic[Item]):
             return False
         if self._next is None:
             self._next = asyncio.ensure_future(_next_of(self._source))
+            self._next.add_done_callback(_retrieve)
         waited: list[asyncio.Future[Any]] = [self._next, *([self._order[0]] if self._order else [])]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if self._exhausted or not self._next.done():
@@ -440,6 +465,7 @@ class AsyncStream(Generic[Item]):
         """An error in a frame's place."""
         future: asyncio.Future[_core.Frame] = asyncio.get_running_loop().create_future()
         future.set_exception(error)
+        _retrieve(future)
         self._order.append(future)
 
 
