@@ -128,11 +128,10 @@ Result<AppRequest> to_app_request(const Options& description, const Options& opt
   return request;
 }
 
-/// A plan without files: it starts where nothing lies.
+/// A plan without files, and so without a folder.
 Status make_served(AppRequest request, Made& made) {
   plan::Package package;
   PENSTOCK_TRY(package.plan, app::plan_of_served(*request.served, backends()));
-  package.folder = ".";
   return start(std::move(package), std::move(request.run), made);
 }
 

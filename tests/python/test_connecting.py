@@ -123,3 +123,33 @@ def test_files_of_the_way_there_are_this_sides_own(model: Path, tmp_path: Path, 
                 penstock.connect(asks.grpc, "m", options=options)
     with pytest.raises(penstock.NotFound, match="nowhere"):
         penstock.connect(asks.grpc, "m", options={"token_file": tmp_path / "nowhere"})
+
+
+def test_what_lies_in_the_current_folder_is_no_part_of_its_package(
+    far: penstock.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    (here / "private").mkdir(parents=True)
+    (here / "private" / "notes.txt").write_text("mine")
+    monkeypatch.chdir(here)
+    far.save(tmp_path / "far.penstock")
+    assert [file.name for file in (tmp_path / "far.penstock").iterdir()] == ["plan.json"]
+    far.save("far.zip")
+    assert sorted(file.name for file in here.iterdir()) == ["far.zip", "private"]
+    assert far.verify(frames=2)["verdict"] == "right"
+    with penstock.load(tmp_path / "far.penstock") as again:
+        assert again.get_inputs() == far.get_inputs()
+
+
+def test_a_package_is_not_saved_into_itself(model: Path, tmp_path: Path) -> None:
+    package = tmp_path / "line.penstock"
+    penstock.split(model, output=package).shut_down()
+    with penstock.load(package) as pipeline:
+        with pytest.raises(penstock.InvalidArgument, match=r"inner\.penstock': lies inside the package"):
+            pipeline.save(package / "inner.penstock")
+        (package / "notes.txt").write_text("not of the package")
+        pipeline.save(tmp_path / "copy.penstock")
+        pipeline.save(package)
+    assert not (tmp_path / "copy.penstock" / "notes.txt").exists()
+    for saved in (package, tmp_path / "copy.penstock"):
+        penstock.load(saved).shut_down()

@@ -247,6 +247,7 @@ Result<tune::Report> Tuner::write() {
     out << tune::to_json(report);
   }
   auto plan = best.plan;
+  plan.files["build.json"];  // Its hash is taken where it is copied.
   plan.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     plan.stages[i].predicted_seconds = seconds_of(best, i);

@@ -97,22 +97,37 @@ Status check_backend_options(const partition::SplitOptions& options,
 
 /// What a package's files become where it is written once more.
 enum class Files {
-  kCopied,
-  kLinked,  ///< Where the file system can: the package is our own, and is about to go.
+  kCopied,  ///< Those that the plan lists: its folder may be anybody's.
+  kLinked,  ///< All, where the file system can: the package is our own, and is about to go.
 };
+
+std::error_code copy_listed(const fs::path& folder, const plan::Plan& plan, const fs::path& to) {
+  std::error_code error;
+  for (const auto& [file, hash] : plan.files) {
+    const auto copy = to / file;
+    fs::create_directories(copy.parent_path(), error);
+    if (!error) fs::copy_file(folder / file, copy, error);
+    if (error) break;
+  }
+  return error;
+}
+
+std::error_code link_all(const fs::path& folder, const fs::path& to) {
+  std::error_code error;
+  constexpr auto kAll = fs::copy_options::recursive;
+  fs::copy(folder, to, kAll | fs::copy_options::create_hard_links, error);
+  if (error) fs::copy(folder, to, kAll | fs::copy_options::overwrite_existing, error);
+  if (!error) fs::remove(to / kPlanFile, error);  // commit() writes the new one.
+  return error;
+}
 
 /// The package in `folder` once more as `target`, with another plan.
 Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const fs::path& target,
                           Files files) {
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
-  std::error_code error;
-  constexpr auto kAll = fs::copy_options::recursive;
-  constexpr auto kCopies = kAll | fs::copy_options::overwrite_existing;
   const bool linked = files == Files::kLinked;
-  fs::copy(folder, writer.folder(), linked ? kAll | fs::copy_options::create_hard_links : kCopies,
-           error);
-  if (linked && error) fs::copy(folder, writer.folder(), kCopies, error);
-  if (!error) fs::remove(writer.folder() / kPlanFile, error);  // commit() writes the new one.
+  const auto error =
+      linked ? link_all(folder, writer.folder()) : copy_listed(folder, plan, writer.folder());
   if (error) {
     return make_error(Code::kResourceExhausted, "cannot be written: ", error.message())
         .within({Where::kPackage, target.string()});

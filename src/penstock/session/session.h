@@ -84,7 +84,8 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
                                const backend::Registry& backends,
                                const std::vector<plan::StateEdge>& states = {});
 
-/// Writes a package once more, to a folder or zip of its own. \returns the plan as written.
+/// Writes a package once more, to a folder or zip of its own: the files that its plan lists.
+/// \returns the plan as written. \error those of plan::PackageWriter
 Result<plan::Plan> copy_package(const plan::Package& package, const std::filesystem::path& target);
 
 /// A model of the package's own stages, joined again.
