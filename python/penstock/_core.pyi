@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterator
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 from penstock.errors import PenstockError
 from penstock.types import Array, Backends, Devices, Feed, Stats, TunerReport
@@ -54,13 +54,23 @@ class Frame:
         """Moves the arrays' memory out of the pipeline. Gives the frame itself."""
 
     @overload
-    def get(self, name: str) -> Array | None: ...
+    def get(self, name: str) -> Array | None:
+        """An output by its name; ``default`` where there is none of that name."""
+
     @overload
     def get(self, name: str, default: Any) -> Any: ...
-    def keys(self) -> list[str]: ...
-    def values(self) -> list[Array]: ...
-    def items(self) -> list[tuple[str, Array]]: ...
-    def __getitem__(self, key: str | int) -> Array: ...
+    def keys(self) -> list[str]:
+        """The outputs' names in the model's order."""
+
+    def values(self) -> list[Array]:
+        """The same as ``outputs``."""
+
+    def items(self) -> list[tuple[str, Array]]:
+        """Pairs of name and output in the model's order."""
+
+    def __getitem__(self, key: str | SupportsIndex) -> Array:
+        """An output by its name, or by its position in the model's order."""
+
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[str]: ...
     def __contains__(self, name: object) -> bool: ...

@@ -89,19 +89,34 @@ nb::list Frame::arrays() {
 }
 
 std::optional<std::size_t> Frame::find(nb::handle name) const {
+  if (!PyUnicode_Check(name.ptr())) return {};  // Arrays compare item by item.
   for (std::size_t i = 0; i < outputs_->names.size(); ++i) {
     if (outputs_->names[i].equal(name)) return i;
   }
   return {};
 }
 
+namespace {
+
+/// An int of what counts as one, such as numpy's integers; else invalid.
+nb::object whole_number(nb::handle key) {
+  if (PyIndex_Check(key.ptr()) == 0) return {};
+  auto number = nb::steal(PyNumber_Index(key.ptr()));
+  if (!number.is_valid()) PyErr_Clear();  // An array of several.
+  return number;
+}
+
+}  // namespace
+
 nb::object Frame::item(nb::handle key) {
-  if (nb::isinstance<nb::int_>(key)) {
+  if (const auto position = whole_number(key); position.is_valid()) {
     const auto count = static_cast<std::int64_t>(outputs_->infos.size());
-    auto index = nb::cast<std::int64_t>(key);
+    int beyond = 0;
+    auto index = PyLong_AsLongLongAndOverflow(position.ptr(), &beyond);
     if (index < 0) index += count;
-    if (index >= 0 && index < count) return array(static_cast<std::size_t>(index));
-    const auto text = concat("this frame has ", counted(count, "output"), ", found index ", index);
+    if (beyond == 0 && index >= 0 && index < count) return array(static_cast<std::size_t>(index));
+    const auto text = concat("this frame has ", counted(count, "output"), ", found index ",
+                             text_of(nb::str(position)));
     throw nb::index_error(text.c_str());
   }
   if (const auto index = find(key)) return array(*index);
@@ -136,12 +151,26 @@ std::string show(Frame& frame) {
   return text + ">";
 }
 
+nb::list items_of(Frame& frame) {
+  nb::list items;
+  for (const auto name : frame.names()) items.append(nb::make_tuple(name, frame.item(name)));
+  return items;
+}
+
 int visit_tag(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   Py_VISIT(nb::inst_ptr<Frame>(self)->tag().ptr());
   return 0;
 }
+
+// These texts are those of _core.pyi.
+constexpr const char* kFrameText =
+    R"(One frame that came out of a pipeline: a mapping of its outputs by name.
+
+Its arrays lie in the pipeline's own memory, without a copy, and stay as they are for as long as
+anything holds them. A pipeline that would run short of memory because many frames are held gives
+the older ones away and takes new memory for itself; ``take()`` does so at once.)";
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-c-arrays): what Python takes.
 const PyType_Slot frame_slots[] = {
@@ -152,43 +181,48 @@ const PyType_Slot frame_slots[] = {
 }  // namespace
 
 void bind_frame(nb::module_& module) {
-  nb::class_<Frame>(module, "Frame", nb::is_weak_referenceable(), nb::type_slots(frame_slots))
-      .def_prop_ro("number", &Frame::number)
-      .def_prop_ro("stream", &Frame::stream)
-      .def_prop_ro("tag", [](const Frame& frame) { return frame.tag(); })
-      .def_prop_ro("ok", &Frame::ok)
-      .def_prop_ro("outcome", &Frame::outcome)
-      .def_prop_ro("latency_us", &Frame::latency_us)
-      .def_prop_ro("error", &Frame::error)
-      .def_prop_ro("owned", &Frame::owned)
-      .def_prop_ro("outputs", &Frame::arrays)
-      .def("take",
-           [](nb::handle self) {
-             nb::cast<Frame&>(self).take();
-             return nb::borrow(self);
-           })
-      .def("__getitem__", &Frame::item)
+  nb::class_<Frame>(module, "Frame", nb::is_weak_referenceable(), nb::type_slots(frame_slots),
+                    kFrameText)
+      .def_prop_ro("number", &Frame::number,
+                   "0, 1, 2, ... in the order pushed, which is the order in which frames come out.")
+      .def_prop_ro("stream", &Frame::stream, "The stream that it was pushed for.")
+      .def_prop_ro(
+          "tag", [](const Frame& frame) { return frame.tag(); }, "What was given to ``push()``.")
+      .def_prop_ro("ok", &Frame::ok, "Whether it has outputs.")
+      .def_prop_ro("outcome", &Frame::outcome,
+                   "``\"ok\"``, ``\"error\"``, ``\"dropped\"`` or ``\"cancelled\"``.")
+      .def_prop_ro("latency_us", &Frame::latency_us, "From its push to its pop, in microseconds.")
+      .def_prop_ro("error", &Frame::error, "Why there are no outputs.")
+      .def_prop_ro("owned", &Frame::owned,
+                   "Whether the arrays' memory is no longer the pipeline's.")
+      .def_prop_ro("outputs", &Frame::arrays,
+                   "All outputs in the model's order. Raises the frame's error where it has one.")
+      .def(
+          "take",
+          [](nb::handle self) {
+            nb::cast<Frame&>(self).take();
+            return nb::borrow(self);
+          },
+          "Moves the arrays' memory out of the pipeline. Gives the frame itself.")
+      .def("__getitem__", &Frame::item, nb::arg("key").none(),
+           "An output by its name, or by its position in the model's order.")
       .def("__len__", &Frame::size)
       .def("__iter__", [](Frame& frame) { return nb::iter(frame.names()); })
-      .def("__contains__",
-           [](const Frame& frame, nb::handle name) { return frame.find(name).has_value(); })
-      .def("keys", &Frame::names)
-      .def("values", &Frame::arrays)
-      .def("items",
-           [](Frame& frame) {
-             nb::list items;
-             for (const auto name : frame.names()) {
-               items.append(nb::make_tuple(name, frame.item(name)));
-             }
-             return items;
-           })
+      .def(
+          "__contains__",
+          [](const Frame& frame, nb::handle name) { return frame.find(name).has_value(); },
+          nb::arg("name").none())
+      .def("keys", &Frame::names, "The outputs' names in the model's order.")
+      .def("values", &Frame::arrays, "The same as ``outputs``.")
+      .def("items", &items_of, "Pairs of name and output in the model's order.")
       .def(
           "get",
           [](Frame& frame, nb::handle name, const nb::object& other) {
             const auto index = frame.find(name);
             return index ? frame.array(*index) : other;
           },
-          nb::arg("name"), nb::arg("default") = nb::none())
+          nb::arg("name").none(), nb::arg("default").none() = nb::none(),
+          "An output by its name; ``default`` where there is none of that name.")
       .def("__repr__", &show);
 }
 
