@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
-from penstock.checks import listed, mapping, name_text, path_text, settings_text
+from penstock.checks import flag, listed, mapping, name_text, path_text, settings_text
 from penstock.errors import InvalidArgument
-from penstock.make import _device_text, _functions_of, _run_options, _shape_texts, _split_options, _start
+from penstock.judge import declarations, functions_of
+from penstock.make import _device_text, _run_options, _shape_texts, _split_options, _start
 from penstock.pipeline import Pipeline
 from penstock.ready import Ready
 from penstock.types import Batch, Constant, OnError, Path, Policy, PortType, Shape
@@ -67,7 +68,7 @@ class Function:
             "call": self.call,
             "inputs": self._typed(self.inputs),
             "outputs": self._typed(self.outputs),
-            "stateful": bool(self.stateful),
+            "stateful": flag(f"function '{self.name}': stateful", self.stateful),
             "drop": Drop,
         }
 
@@ -99,7 +100,7 @@ def _served(
         "model": name_text(f"{place}: model", model),
         "devices": _device_text(devices),
         "standby": _device_text(standby),
-        "idempotent": bool(idempotent),
+        "idempotent": flag(f"{place}: idempotent", idempotent),
         "lanes": lanes,
         "shapes": _shape_texts(shapes),
         "options": settings_text(f"{place}: options", options),
@@ -135,7 +136,7 @@ class App:
         and that no library holds."""
         app = App()
         app._yaml = path_text("path", path)
-        app._functions = _functions_of(functions)
+        app._functions = functions_of(functions)
         return app
 
     def input(self, name: str, type: PortType | None = None) -> None:
@@ -186,9 +187,8 @@ class App:
         The rest is as for :func:`penstock.split`.
         """
         stream = dict.fromkeys(
-            ("policy", "capacity", "in_flight", "max_age_ms", "on_error", "streams", "evict")
-            + ("trace", "output", "states")
-        )
+            ("policy", "capacity", "in_flight", "max_age_ms", "on_error", "streams", "output", "states")
+        ) | {"evict": False, "trace": False}
         split = _split_options(stream | locals())
         split["model"] = path_text(f"node '{name}': model", model)
         what = {"kind": "network", "split": split, "max_left_behind": max_left_behind}
@@ -348,12 +348,12 @@ class App:
             "outputs": self._outputs,
             "nodes": [node.what | {"inputs": node.sources} for node in self._nodes.values()],
             "states": self._states,
-            "functions": [function._declaration() for function in self._functions],
+            "functions": declarations(self._functions),
             "served": [],
         }
         options = _run_options(locals())
         options["output"] = "" if output is None else path_text("output", output)
-        return _start(_core.app, description, options)
+        return _start(_core.app, description, options, list(self._functions))
 
     def __repr__(self) -> str:
         if self._yaml:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import numbers
 import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 from penstock.errors import InvalidArgument
 
@@ -28,10 +31,28 @@ def seconds(name: str, value: Any) -> float | None:
     """A waiting time; None: as long as it takes."""
     if value is None:
         return None
-    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+    return number(name, value, "a number of seconds or None, such as 0.5")
+
+
+def number(name: str, value: Any, expected: str) -> float:
+    """A number of Python's or numpy's; ``expected`` ends with an example."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value:
         with contextlib.suppress(OverflowError):
             return float(value)
-    raise unexpected(name, "a number of seconds or None, such as 0.5", value)
+    raise unexpected(name, expected, value)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Not whatever counts as true: ``"no"`` would."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise unexpected(name, "True or False", value)
+
+
+def called(name: str, value: Any, expected: str) -> None:
+    """Refuses what is neither None nor callable; ``expected`` ends with an example."""
+    if value is not None and not callable(value):
+        raise unexpected(name, f"None or {expected}", value)
 
 
 def whole(name: str, value: Any, example: int) -> int:
@@ -41,11 +62,12 @@ def whole(name: str, value: Any, example: int) -> int:
         raise unexpected(name, f"a whole number, such as {example}", value) from None
 
 
-def stream_number(value: Any) -> int:
-    number = whole("stream", value, 7)
-    if 0 <= number < 2**64:
-        return number
-    raise unexpected("stream", "a number from 0 to 2**64 - 1", number)
+def counted(name: str, value: Any, example: int) -> int:
+    """A whole number that fits into 64 bits without a sign."""
+    count = whole(name, value, example)
+    if 0 <= count < 2**64:
+        return count
+    raise unexpected(name, "a number from 0 to 2**64 - 1", count)
 
 
 def sizes(name: str, values: Any) -> tuple[int, ...]:

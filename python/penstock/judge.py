@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.checks import backend_options_text, path_text, unexpected
+from penstock.checks import backend_options_text, counted, flag, path_text, unexpected
+from penstock.errors import InvalidArgument
 from penstock.show import Verdict
 from penstock.types import Path
+
+if TYPE_CHECKING:
+    from penstock.app import Function
 
 
 def verify(
@@ -23,6 +28,7 @@ def verify(
     integer_limit: int = 2,
     backend_options: Mapping[str, Mapping[str, object]] | None = None,
     native_code: bool = True,
+    functions: Sequence[Function] = (),
 ) -> Verdict:
     """Whether a package computes what its model computes, as ``penstock verify --json`` has it.
 
@@ -39,24 +45,52 @@ def verify(
     backend_options: by backend, settings of its own for the package's stages, as in :func:`load`; not for
         the reference.
     native_code: False refuses a package that holds libraries.
+    functions: the Python callables that its stages name, as for :func:`load`.
     Raises what :func:`load` raises, and InvalidArgument for a model with other inputs or outputs.
     """
-    count = frames if isinstance(frames, int) else 0
-    if isinstance(frames, bool) or count < 0 or (isinstance(frames, int) and count == 0):
-        raise unexpected("frames", "frames or how many, 1 or more", frames)
-    given = [] if frames is None or isinstance(frames, int) else given_frames(frames)
+    asked, given = _asked(frames)
     options = {
         "model": "" if model is None else path_text("model", model),
         "frames": given,
-        "count": count,
+        "count": asked,
         "tolerance": tolerance,
-        "optimised": bool(optimised),
-        "seed": seed,
-        "integer_limit": integer_limit,
+        "optimised": flag("optimised", optimised),
+        "seed": counted("seed", seed, 7),
+        "integer_limit": counted("integer_limit", integer_limit, 2),
         "backend_options": backend_options_text(backend_options),
-        "native_code": bool(native_code),
+        "native_code": flag("native_code", native_code),
+        "functions": declarations(functions_of(functions)),
     }
     return Verdict(json.loads(_core.verify(path_text("package", package), options)))
+
+
+def _asked(frames: Any) -> tuple[int, list[Any]]:
+    """How many random frames, or those that are given; neither: as many as are usual."""
+    if frames is None:
+        return 0, []
+    if not isinstance(frames, numbers.Integral):
+        return 0, given_frames(frames)
+    count = int(frames)
+    if isinstance(frames, bool) or not 0 < count < 2**64:
+        raise unexpected("frames", "frames or how many, 1 or more", frames)
+    return count, []
+
+
+def functions_of(functions: Any) -> list[Function]:
+    """A list of callables with their types, or one."""
+    from penstock.app import Function
+
+    listed = list(functions) if isinstance(functions, Sequence) else [functions]
+    for one in listed:
+        if not isinstance(one, Function):
+            wanted = "penstock.Function(name, call, inputs, outputs)"
+            raise InvalidArgument(f"functions: expected a list of {wanted}, found {type(one).__name__}")
+    return listed
+
+
+def declarations(functions: Sequence[Function]) -> list[dict[str, Any]]:
+    """As the library takes them."""
+    return [function._declaration() for function in functions]
 
 
 def given_frames(frames: Iterable[Any]) -> list[Any]:

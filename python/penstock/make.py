@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib.util
 import json
+import numbers
 import os
 import tempfile
 import warnings
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 import numpy as np
 
 from penstock import _core
-from penstock.checks import backend_options_text, listed, mapping, path_text, unexpected, whole
+from penstock.checks import backend_options_text, counted, flag, listed, mapping, number, path_text, unexpected
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
-from penstock.judge import given_frames
+from penstock.judge import declarations, functions_of, given_frames
 from penstock.pipeline import Pipeline
 from penstock.show import BuildReport, told
 from penstock.types import Backends, Batch, Constant, Devices, Model, OnError, Path, Policy, Shape, State
@@ -172,11 +173,11 @@ def plan(
     """
     options = _split_options(
         locals() | {"cuts": (), "replicas": 1, "annotations": False},
-        may_replicate=may_replicate,
+        may_replicate=flag("may_replicate", may_replicate),
         segments_per_device=segments_per_device,
         goal=goal,
         latency_cap=latency_cap,
-        deadline=float(deadline),
+        deadline=number("deadline", deadline, "a number of seconds, such as 10"),
     )
     return _start(_core.plan, _model_of(model), options)
 
@@ -247,6 +248,7 @@ def build(
         or a terminal (needs tqdm).
     Ctrl-C ends it. The rest is as for :func:`split`.
     """
+    given = functions_of(functions)
     options = _split_options(
         {key: value for key, value in locals().items() if key != "backend_options"}
         | dict.fromkeys(("pins", "backend_options", "pinned", "batch", "standby"))
@@ -255,12 +257,12 @@ def build(
         budget=budget,
         backends=listed("backends", backends or ()),
         frames=[] if frames is None else given_frames(frames),
-        functions=[function._declaration() for function in _functions_of(functions)],
-        seed=whole("seed", seed, 7),
-        integer_limit=whole("integer_limit", integer_limit, 2),
-        refresh=bool(refresh),
+        functions=declarations(given),
+        seed=counted("seed", seed, 7),
+        integer_limit=counted("integer_limit", integer_limit, 2),
+        refresh=flag("refresh", refresh),
         hosts="" if hosts is None else path_text("hosts", hosts),
-        host_standby=bool(standby),
+        host_standby=flag("standby", standby),
         tolerance=tolerance,
         most_parts=most_parts,
         settings=backend_options_text(backend_options),
@@ -271,12 +273,12 @@ def build(
     with told(progress) as tell:
         options["progress"] = tell
         if isinstance(source, str):
-            return _start(_core.build, source, options)
+            return _start(_core.build, source, options, given)
         with tempfile.TemporaryDirectory() as folder:  # The simple ways run a file.
             file = os.path.join(folder, "model.onnx")
             with open(file, "wb") as out:
                 out.write(source)
-            return _start(_core.build, file, options)
+            return _start(_core.build, file, options, given)
 
 
 def explain(package: Path) -> BuildReport:
@@ -314,8 +316,9 @@ def load(
     version).
     """
     options = _run_options(locals())
-    options["functions"] = [function._declaration() for function in _functions_of(functions)]
-    return _start(_core.load, _no_application(path_text("path", path), "a package"), options)
+    given = functions_of(functions)
+    options["functions"] = declarations(given)
+    return _start(_core.load, _no_application(path_text("path", path), "a package"), options, given)
 
 
 def devices(*, peaks: bool = False, refresh: bool = False) -> Devices:
@@ -350,11 +353,12 @@ def _start(
     make: Callable[[Any, dict[str, Any]], tuple[_core.Pipeline, list[str]]],
     source: Any,
     options: dict[str, Any],
+    functions: Sequence[Function] = (),
 ) -> Pipeline:
     core, met = make(source, options)
     for text in met:
         warnings.warn(text, PenstockWarning, stacklevel=3)
-    return Pipeline(core)
+    return Pipeline(core, functions)
 
 
 def _model_of(model: Model) -> str | bytes:
@@ -383,23 +387,12 @@ def _no_application(path: str, expected: str) -> str:
     return path
 
 
-def _functions_of(functions: Sequence[Function]) -> list[Function]:
-    from penstock.app import Function
-
-    listed = list(functions) if isinstance(functions, Sequence) else [functions]
-    for one in listed:
-        if not isinstance(one, Function):
-            wanted = "penstock.Function(name, call, inputs, outputs)"
-            raise InvalidArgument(f"functions: expected a list of {wanted}, found {type(one).__name__}")
-    return listed
-
-
 def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
     limits = ("capacity", "in_flight", "max_age_ms", "max_run_ms", "max_left_behind", "streams")
     options = {name: given[name] for name in ("policy", "on_error", "pinned", "trace", *limits)}
-    options["trace"] = bool(options["trace"])
-    options["evict"] = bool(given["evict"])
-    options["native_code"] = bool(given.get("native_code", True))
+    options["trace"] = flag("trace", options["trace"])
+    options["evict"] = flag("evict", given["evict"])
+    options["native_code"] = flag("native_code", given.get("native_code", True))
     options["backend_options"] = backend_options_text(given["backend_options"])
     return options
 
@@ -409,7 +402,7 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "backend": given["backend"],
         "cuts": [str(cut) for cut in listed("cuts", given["cuts"])],
         "pins": [(str(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()],
-        "annotations": bool(given["annotations"]),
+        "annotations": flag("annotations", given["annotations"]),
         "replicas": given["replicas"],
         "devices": _device_text(given["devices"]),
         "standby": _device_text(given.get("standby")),
@@ -420,7 +413,7 @@ def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         ],
         "parameters": listed("parameters", given["parameters"]),
         "custom_ops": [path_text("custom_ops", path) for path in listed("custom_ops", given["custom_ops"])],
-        "as_is": bool(given["as_is"]),
+        "as_is": flag("as_is", given["as_is"]),
         "batch": _batch_texts(given["batch"]),
         "lanes": _lane_texts(given.get("lanes")),
         "states": [_state(*pair) for pair in mapping("states", given["states"], STATES).items()],
@@ -443,7 +436,7 @@ def _batch_texts(batch: Batch | Mapping[str, Batch] | None) -> list[str]:
         return []
     named = batch if isinstance(batch, Mapping) else {"": batch}
     for one in named.values():
-        if isinstance(one, bool) or not isinstance(one, int | str):
+        if isinstance(one, bool) or not isinstance(one, numbers.Integral | str):
             raise unexpected("batch", "a number of frames, '8:2.5', 'auto' or {'stage0': 8}", one)
     return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
 
@@ -453,7 +446,7 @@ def _lane_texts(lanes: int | Mapping[str, int] | None) -> list[str]:
         return []
     named = lanes if isinstance(lanes, Mapping) else {"": lanes}
     for one in named.values():
-        if isinstance(one, bool) or not isinstance(one, int):
+        if isinstance(one, bool) or not isinstance(one, numbers.Integral):
             raise unexpected("lanes", "a number of calls, or {'stage0': 4}", one)
     return [f"{stage}={one}" if stage else str(one) for stage, one in named.items()]
 

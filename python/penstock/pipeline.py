@@ -13,10 +13,10 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, NoReturn, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeVar
 
 from penstock import _core
-from penstock.checks import listed, mapping, path_text, seconds, stream_number, unexpected, whole
+from penstock.checks import called, counted, flag, listed, mapping, name_text, path_text, seconds, unexpected, whole
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import verify
 from penstock.show import Plan, table
@@ -24,6 +24,9 @@ from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
 from penstock.types import Array, Feed, Path, Stats, plain
 from penstock.watching import Watching, watch
+
+if TYPE_CHECKING:
+    from penstock.app import Function
 
 Item = TypeVar("Item")
 
@@ -54,18 +57,15 @@ def _how(
     """What a frame is pushed with, as the library takes it."""
     if not isinstance(priority, str) or priority not in ("normal", "high"):
         raise unexpected("priority", "'normal' or 'high'", priority)
-    if done is not None and not callable(done):
-        raise unexpected("done", "None or what is called with the frame, such as queue.put", done)
-    if not isinstance(in_order, bool):
-        raise unexpected("in_order", "True or False", in_order)
+    called("done", done, "what is called with the frame, such as queue.put")
     left = seconds("deadline", deadline)
     return {
         "tag": tag,
-        "stream": stream_number(stream),
+        "stream": counted("stream", stream, 7),
         "deadline": None if left is None else time.monotonic() + left,
         "high": priority == "high",
         "done": done,
-        "in_order": in_order,
+        "in_order": flag("in_order", in_order),
     }
 
 
@@ -81,9 +81,10 @@ class Pipeline:
     the threads; the garbage collector and the end of the process do it too.
     """
 
-    def __init__(self, core: _core.Pipeline) -> None:
+    def __init__(self, core: _core.Pipeline, functions: Sequence[Function] = ()) -> None:
         """Made by :func:`penstock.split`, :func:`penstock.plan` and :func:`penstock.load`."""
         self._core = core
+        self._functions = functions  # That its stages name.
         self._inputs = [TensorInfo._of(*info) for info in core.inputs()]
         self._outputs = [TensorInfo._of(*info) for info in core.outputs()]
         self._output_names = [info.name for info in self._outputs]
@@ -275,14 +276,15 @@ class Pipeline:
 
         stage: only there; else wherever they are read.
         """
-        self._core.set_parameters(dict(mapping("values", values, "{'scale': array}")), stage)
+        named = dict(mapping("values", values, "{'scale': array}"))
+        self._core.set_parameters(named, name_text("stage", stage, "stage0"))
 
     def stream_of(self, number: int) -> StreamOf:
         """One of several sequences of frames, each with states of its own; as many as ``streams=`` allows.
 
         number: from 0; stream 0 is always there, and what :meth:`run` and :meth:`push` mean by default.
         """
-        return StreamOf(self, stream_number(number))
+        return StreamOf(self, counted("stream", number, 7))
 
     def reset_states(self) -> None:
         """Lets the next frame of each stream read the states' initial values, so that another sequence begins.
@@ -358,14 +360,15 @@ class Pipeline:
     def verify(
         self, model: Path | None = None, frames: Iterable[Any] | int | None = None, **options: Any
     ) -> dict[str, Any]:
-        """What :func:`penstock.verify` finds of this pipeline's package, with its ``options``.
+        """What :func:`penstock.verify` finds of this pipeline's package, with its ``options``. The ``functions`` are
+        this pipeline's.
 
         A second pipeline of the same plan runs beside this one for it; frames in flight here are not touched.
         """
         with tempfile.TemporaryDirectory() as folder:
             package = os.path.join(folder, "verified.penstock")
             self.save(package)
-            return verify(package, model, frames, **options)
+            return verify(package, model, frames, **({"functions": self._functions} | options))
 
     # The end
 

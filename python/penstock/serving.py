@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.checks import backend_options_text, mapping, path_text, unexpected
+from penstock.checks import backend_options_text, flag, mapping, path_text, unexpected
 from penstock.closing import Closing
-from penstock.make import STATES, _constant, _functions_of, _state
+from penstock.judge import declarations, functions_of
+from penstock.make import STATES, _constant, _state
 
 if TYPE_CHECKING:
     from penstock.app import Function
@@ -127,13 +128,13 @@ def serve(
         "tls_key": text("tls_key", tls_key),
         "tls_client_authority": text("tls_client_authority", tls_client_authority),
         "tokens": text("tokens", tokens),
-        "insecure": bool(insecure),
+        "insecure": flag("insecure", insecure),
         "access_log": text("access_log", access_log),
-        "trace": bool(trace),
+        "trace": flag("trace", trace),
         "backend_options": backend_options_text(backend_options),
-        "functions": [function._declaration() for function in _functions_of(functions)],
-        "native_code": bool(native_code),
-        "allow_native_code": bool(allow_native_code),
+        "functions": declarations(functions_of(functions)),
+        "native_code": flag("native_code", native_code),
+        "allow_native_code": flag("allow_native_code", allow_native_code),
         "patience": float(patience),
         "max_models": max_models,
         "max_waiting": max_waiting,

@@ -329,6 +329,8 @@ std::string verify(const std::string& package, nb::dict given) {
   pipeline::Options settings;
   settings.native_code = options.get<bool>("native_code");
   settings.backend_options = value_or_raise(to_backend_options(options, "backend_options"));
+  const auto callables = value_or_raise(to_callables(options.get<nb::list>("functions")));
+  for (const auto& callable : callables) settings.functions.push_back(callable.function);
   auto report = std::make_shared<std::optional<Result<measure::VerifyReport>>>();
   run_aside([=](const Abandoned& abandoned) {
     report->emplace(verify_package(package, asked, settings, abandoned));

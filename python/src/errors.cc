@@ -10,7 +10,7 @@ namespace penstock::python {
 namespace {
 
 /// What the library's messages call as the command line does, and its name in Python.
-constexpr std::array<std::array<std::string_view, 2>, 11> kNames{{
+constexpr std::array<std::array<std::string_view, 2>, 19> kNames{{
     {"--no-native-code, in Python native_code=False", "native_code=False"},
     {"--no-native-code", "native_code=False"},
     {"--custom-ops", "custom_ops="},
@@ -22,6 +22,15 @@ constexpr std::array<std::array<std::string_view, 2>, 11> kNames{{
     {"(--input)", "(frames=)"},
     {"(--devices)", "(devices=)"},
     {"(max_run)", "(max_run_ms)"},
+    {"the program that runs the pipeline registers them",
+     "give it by functions=[penstock.Function(name, call, inputs, outputs)]"},
+    {"--model:", "model:"},
+    {"--optimised:", "optimised:"},
+    {"save_stream:", "stream_of(n).save():"},
+    {"restore_stream:", "stream_of(n).restore():"},
+    {"reset_stream:", "stream_of(n).reset():"},
+    {"end_stream:", "stream_of(n).end():"},
+    {"(end_stream)", "(stream_of(n).end())"},
 }};
 
 std::string in_python(const Error& error, std::string sentence) {

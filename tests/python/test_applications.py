@@ -440,7 +440,8 @@ def test_streams_have_states_of_their_own() -> None:
             lambda: calls[2].restore({"sum.held.last": value(1)}),
         ):
             with pytest.raises(
-                penstock.FailedPrecondition, match="_stream: stream 7: expected no frames in flight, found 1"
+                penstock.FailedPrecondition,
+                match=r"^stream_of\(n\)\..*: stream 7: expected no frames in flight, found 1",
             ):
                 change()
         saved = calls[1].save()
@@ -456,7 +457,7 @@ def test_streams_have_states_of_their_own() -> None:
         other = pipeline.stream_of(8)
         with pytest.raises(penstock.ResourceExhausted, match="push: stream 8: it is not known, and the plan allows 3"):
             other.try_push(value(1))
-        with pytest.raises(penstock.NotFound, match="save_stream: stream 8: it is not known"):
+        with pytest.raises(penstock.NotFound, match=r"stream_of\(n\)\.save\(\): stream 8: it is not known"):
             other.save()
         calls[1].end()
         assert other(value(1))[0][0] == 1

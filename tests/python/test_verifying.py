@@ -118,3 +118,41 @@ def test_mistakes_are_named(package: Path, tmp_path: Path) -> None:
         penstock.verify(package, integer_limit=0)
     with pytest.raises(penstock.NotFound):
         penstock.verify(tmp_path / "none")
+
+
+def test_an_application_with_a_callable_is_verified(model: Path, tmp_path: Path) -> None:
+    app = penstock.App("half")
+    app.input("x")
+    app.network("network", model, reads={"x": "x"})
+    app.function("half", lambda z: z / 2, {"z": "f32[1,4]"}, {"half": "f32[1,4]"}, reads="network.z")
+    app.output("half", "half.half")
+    package = tmp_path / "half.penstock"
+    with app.start(output=package) as pipeline:
+        assert pipeline.verify(frames=3)["verdict"] == "right"
+    with pytest.raises(penstock.NotFound, match=r"no function 'half'; .*; give it by functions=\[penstock\.Function"):
+        penstock.verify(package)
+    half = penstock.Function("half", lambda z: z / 2, {"z": "f32[1,4]"}, {"half": "f32[1,4]"})
+    assert penstock.verify(package, frames=3, functions=[half])["verdict"] == "right"
+    with penstock.load(package, functions=[half]) as pipeline:
+        assert pipeline.verify(frames=3)["verdict"] == "right"
+    with pytest.raises(penstock.InvalidArgument, match="^model: package .* is compared with itself"):
+        penstock.verify(package, model, functions=[half])
+
+
+def test_a_model_with_other_inputs_is_refused_by_the_options_name(package: Path, model: Path, tmp_path: Path) -> None:
+    import onnx
+
+    other = onnx.load(model)
+    for node in other.graph.node:
+        node.input[:] = ["photo" if name == "x" else name for name in node.input]
+    other.graph.input[0].name = "photo"
+    onnx.save(other, tmp_path / "photo.onnx")
+    with pytest.raises(penstock.InvalidArgument, match="^model: its input 'photo' is none of the package's"):
+        penstock.verify(package, tmp_path / "photo.onnx")
+
+
+def test_how_many_frames_may_be_numpys(package: Path) -> None:
+    report = penstock.verify(package, frames=np.int64(2), seed=np.int64(1))  # type: ignore[arg-type]
+    assert (report["verdict"], report["frames"]) == ("right", 2)
+    with pytest.raises(penstock.InvalidArgument, match=r"seed: expected a number from 0 to .*found int -1"):
+        penstock.verify(package, seed=-1)

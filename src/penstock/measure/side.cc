@@ -401,9 +401,9 @@ Result<std::vector<std::size_t>> match_inputs(const backend::PlainModel& model,
     }
     const auto found = std::ranges::find(plan.inputs, port.name, &plan::TensorInfo::name);
     if (found == plan.inputs.end()) {
-      return make_error(Code::kFailedPrecondition, "--model: its input '", port.name,
-                        "' is none of the package's; expected the model that the package was made "
-                        "from");
+      return invalid_argument("--model: its input '", port.name,
+                              "' is none of the package's; expected the model that the package "
+                              "was made from");
     }
     positions.push_back(static_cast<std::size_t>(found - plan.inputs.begin()));
   }

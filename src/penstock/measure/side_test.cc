@@ -281,6 +281,7 @@ TEST_F(PlainSideTest, AnInputThatThePlanDoesNotHaveIsNamed) {
   package_.plan.inputs[0].name = "image";
   const auto side = default_side(engine_, request());
   ASSERT_FALSE(side);
+  EXPECT_EQ(side.error().code, Code::kInvalidArgument);
   EXPECT_EQ(side.error().message(),
             "--model: its input 'x' is none of the package's; expected the model that the package "
             "was made from");
