@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock import _core
+from penstock.checks import called
 from penstock.errors import Cancelled, DeadlineExceeded, InvalidArgument, ResourceExhausted
 from penstock.threads import start_thread
 from penstock.types import plain
@@ -71,6 +72,7 @@ class Stream(Generic[Item]):
     ) -> None:
         """`number`: of the pipeline's stream that the frames are of."""
         self._delivery = _Delivery(errors, dropped)
+        called("feed", feed, "what makes a frame of an item, such as np.load")
         self._core = pipeline._core
         self._pipeline: Pipeline | None = None
         self._process = os.getpid()
@@ -340,6 +342,7 @@ class AsyncStream(Generic[Item]):
     ) -> None:
         """`number`: of the pipeline's stream that the frames are of."""
         self._delivery = _Delivery(errors, dropped)
+        called("feed", feed, "what makes a frame of an item, such as np.load")
         self._pipeline = pipeline
         self._number = number
         if isinstance(source, AsyncIterable):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock import _core
-from penstock.checks import listed, path_text
+from penstock.checks import listed, number, path_text, unexpected
 from penstock.closing import Closing
 
 if TYPE_CHECKING:
@@ -36,8 +36,12 @@ class Tuner(Closing):
         packages: others of the same network, of :func:`penstock.build`, that may run too.
         Raises InvalidArgument where a package does not tell what its stages take.
         """
+        core = getattr(pipeline, "_core", None)
+        if not isinstance(core, _core.Pipeline):
+            raise unexpected("pipeline", "a pipeline, such as penstock.load('m.penstock')", pipeline)
         paths = [path_text("packages", path) for path in listed("packages", packages)]
-        self._core = _core.tune(pipeline._core, {"share": float(share), "packages": paths})
+        part = number("share", share, "a share of the machine's time, such as 0.02")
+        self._core = _core.tune(core, {"share": part, "packages": paths})
         self._end = weakref.finalize(self, self._core.stop)
 
     @property

@@ -541,7 +541,9 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
     const auto known = std::ranges::find(parameters, name, &plan::Parameter::name);
     if (known == parameters.end()) {
       raise(not_found(
-          "set_parameters: no stage has a parameter '", name, "'; the parameters are ",
+          "set_parameters: no stage has a parameter '", name, "'; ",
+          parameters.empty() ? "there are none: name them by parameters= where the model is split"
+                             : "the parameters are ",
           join(parameters, ", ", [](const plan::Parameter& p) { return "'" + p.name + "'"; })));
     }
     auto value = from_python(item[1], {name, known->type});
@@ -634,8 +636,8 @@ bool Pipeline::alive() const {
 }
 
 void Pipeline::close() {
-  const Running running = this->running();
-  without_gil([&] { running->close(); });
+  check_process();
+  if (const Running running = running_) without_gil([&] { running->close(); });
 }
 
 void Pipeline::drain(std::optional<double> timeout) {
@@ -649,8 +651,8 @@ bool Pipeline::cancel_frame(std::uint64_t number) {
 }
 
 void Pipeline::cancel() {
-  const Running running = this->running();
-  without_gil([&] { running->cancel(); });
+  check_process();
+  if (const Running running = running_) without_gil([&] { running->cancel(); });
 }
 
 void Pipeline::shut_down(std::optional<double> timeout) {

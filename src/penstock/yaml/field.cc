@@ -256,6 +256,9 @@ Status read_document(const fs::path& file, std::string_view what,
   };
   try {
     std::error_code ignored;
+    if (fs::is_directory(file, ignored)) {
+      return invalid_argument("expected a file, found a folder").within({Where::kFile, name});
+    }
     if (!fs::is_regular_file(file, ignored)) {
       return not_found("no such file").within({Where::kFile, name});
     }
