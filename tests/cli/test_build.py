@@ -59,6 +59,25 @@ def build(well, tmp_path):
     return run
 
 
+@pytest.mark.parametrize(
+    ("package", "told"),
+    [
+        ("folder", "only a package is replaced"),
+        ("file", "only a package is replaced"),
+        ("absent/p", "No such file or directory"),
+        ("/proc/p", "No such file or directory"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(penstock, chain, tmp_path, package, told):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/precious").write_text("data")
+    (tmp_path / "file").write_text("data")
+    outcome = penstock("build", chain, "-o", package, "--budget", "1s", "-v")
+    assert outcome.code == 1
+    assert told in outcome.error
+    assert "importing" not in outcome.err
+
+
 class Built(NamedTuple):
     """What a build made, for several tests to look at: they change a copy."""
 

@@ -15,6 +15,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/frames/random.h"
 #include "penstock/frames/values.h"
+#include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/plans.h"
 
@@ -265,6 +266,7 @@ Result<tune::Report> build_app(const App& app, const tune::Options& options,
                                const backend::Registry& backends, cost::Database& database,
                                const std::vector<function::Function>& functions,
                                const Elsewhere* elsewhere) {
+  PENSTOCK_CHECK_OK(plan::check_target(options.output));
   const auto tune = [&] {
     return Tuner(app, options, backends, database, functions, elsewhere).run();
   };

@@ -20,6 +20,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/frames/source.h"
+#include "penstock/plan/package.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 #include "penstock/site/build.h"
@@ -184,6 +185,7 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
 
 Result<int> run(const BuildOptions& options) {
   PENSTOCK_TRY(auto to, to_build_options(options));
+  PENSTOCK_CHECK_OK(plan::check_target(options.package));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto database, open_costs(options));
   const InterruptGuard guard;

@@ -260,6 +260,11 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   }
 }
 
+Status check_target(const fs::path& target) {
+  const auto trial = PackageWriter::create(target);
+  return trial ? Status() : Status(trial.error());
+}
+
 const fs::path& PackageWriter::folder() const {
   return state_->folder;
 }

@@ -48,6 +48,11 @@ class PackageWriter {
   std::unique_ptr<State> state_;
 };
 
+/// Whether create() would succeed there: makes its temporary folder and removes it. For work that is
+/// long before it writes.
+/// \error as create()
+Status check_target(const std::filesystem::path& target);
+
 /// Reads plan.json, validates it, and checks the hash of every file. A zip is unpacked into a
 /// private folder among the temporary ones (TMPDIR). plan.json itself has no hash: to edit it, for
 /// instance a device or a capacity, is legitimate. A file that it does not list is refused.

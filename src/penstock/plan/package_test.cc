@@ -160,6 +160,18 @@ TEST_F(PackageTest, LeavesNothingBehindWithoutACommit) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
+TEST_F(PackageTest, TellsBeforehandWhetherAPackageCanBeWritten) {
+  EXPECT_TRUE(check_target(folder_ / "p"));
+  EXPECT_TRUE(check_target(folder_ / "p.zip"));
+  EXPECT_TRUE(fs::is_empty(folder_)) << "the trial leaves nothing";
+  write(folder_ / "other/precious", "data");
+  EXPECT_EQ(check_target(folder_ / "other").error().code, Code::kAlreadyExists);
+  EXPECT_EQ(check_target(folder_ / "absent/p").error().code, Code::kNotFound);
+  make("old");
+  EXPECT_TRUE(check_target(folder_ / "old"));
+  EXPECT_EQ(check_target(folder_ / "old/p").error().code, Code::kInvalidArgument);
+}
+
 TEST_F(PackageTest, RefusesToWriteAPlanWithoutItsFiles) {
   auto writer = PackageWriter::create(folder_ / "p");
   ASSERT_TRUE(writer);

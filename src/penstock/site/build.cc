@@ -11,6 +11,7 @@
 #include "penstock/device/device.h"
 #include "penstock/frames/random.h"
 #include "penstock/hosts/survey.h"
+#include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 #include "penstock/site/candidates.h"
 #include "penstock/tune/contest.h"
@@ -298,6 +299,7 @@ class SiteBuild {
 Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
                                 const hosts::Reach& reach, const Options& options,
                                 const backend::Registry& backends, cost::Database& database) {
+  PENSTOCK_CHECK_OK(plan::check_target(options.build.output));
   return std::async(
              std::launch::async,
              [&] {

@@ -6,6 +6,7 @@
 #include <future>
 #include <iterator>
 
+#include "penstock/plan/package.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/context.h"
@@ -228,6 +229,7 @@ Result<Report> Build::run() {
 
 Result<Report> build_model(const graph::Graph& graph, const Options& options,
                            const backend::Registry& backends, cost::Database& database) {
+  PENSTOCK_CHECK_OK(plan::check_target(options.output));
   auto built = std::async(std::launch::async, [&] {
                  return Build(graph, options, backends, database).run();
                }).get();

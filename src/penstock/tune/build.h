@@ -60,6 +60,7 @@ struct Options {
 ///
 /// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is,
 /// and the package holds a plan of that where it is the fastest.
+/// \error as plan::check_target() for `output`, before anything is measured
 /// \error kFailedPrecondition  no backend can run the network: names each with its reason.
 /// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
 /// \error kInvalidArgument  as frames::check_frames()
