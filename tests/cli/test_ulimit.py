@@ -4,6 +4,8 @@ import os
 import re
 import resource
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,40 @@ def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
 def test_threads_that_the_system_refuses_are_told_with_what_to_do(program, package, command, told):
     # No thread has room for such a stack; a limit of their number does not bind root.
     assert limited(program, resource.RLIMIT_STACK, 2**46, command, package) == (1, told)
+
+
+def test_a_build_needs_few_open_files(program, chain, tmp_path, cpu):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    command = [program, "build", chain, "-o", tmp_path / "p", "--budget", "1s", "--devices", f"cpu:{cpu}"]
+    command += ["--costs", tmp_path / "costs.db"]
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done
+
+
+def test_a_build_runs_in_a_control_group_of_little_memory(program, chain, tmp_path, cpu):
+    limit = next(iter(Path("/sys/fs/cgroup").glob("memory/memory.limit_in_bytes")), None)
+    if limit is None:
+        pytest.skip("no control groups of version 1 that limit memory are here")
+    group = limit.parent / f"penstock-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        (group / limit.name).write_text(str(400 * MIB))
+        command = [program, "build", chain, "-o", tmp_path / "p", "--budget", "1s", "--devices", f"cpu:{cpu}"]
+        command += ["--costs", tmp_path / "costs.db", "--backends", "onnxruntime"]
+        enter = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(group / "cgroup.procs")]
+        done = subprocess.run([*enter, *map(str, command)], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done
+    finally:
+        end = time.monotonic() + 60
+        while True:  # What the program left behind may be on its way out.
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                assert time.monotonic() < end, (group / "cgroup.procs").read_text()
+                time.sleep(0.01)

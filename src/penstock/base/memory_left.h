@@ -12,4 +12,8 @@ namespace penstock {
 /// \error kResourceExhausted  it may not.
 Status check_memory_left(std::size_t bytes);
 
+/// For a process that memory may end, by a limit that it set itself: from now on there and in what
+/// it starts check_memory_left() refuses nothing. Call before other threads start.
+void let_memory_run_out();
+
 }  // namespace penstock

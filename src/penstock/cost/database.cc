@@ -13,6 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include "penstock/base/files.h"
 #include "penstock/cost/database_json.h"
 #include "penstock/cost/records.h"
@@ -321,6 +324,20 @@ bool Database::writable() const {
   return state_->writable;
 }
 
+/// $HOME, else as the system's list of users has it; empty where neither is a whole path.
+static fs::path home_folder() {
+  const char* named = std::getenv("HOME");
+  fs::path home = named == nullptr ? "" : named;
+  if (home.is_absolute()) return home;
+  constexpr std::size_t kMost = 16384;
+  std::string text(kMost, '\0');
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, text.data(), text.size(), &found) != 0) return {};
+  home = found == nullptr ? "" : found->pw_dir;
+  return home.is_absolute() ? home : fs::path();
+}
+
 fs::path Database::default_path() {
   const auto variable = [](const char* name) -> fs::path {
     const char* value = std::getenv(name);
@@ -328,11 +345,20 @@ fs::path Database::default_path() {
   };
   if (auto named = variable("PENSTOCK_COSTS"); !named.empty()) return named;
   fs::path cache = variable("XDG_CACHE_HOME");
-  if (!cache.is_absolute()) cache = variable("HOME") / ".cache";
+  if (!cache.is_absolute()) {
+    const auto home = home_folder();
+    if (home.empty()) return {};
+    cache = home / ".cache";
+  }
   return cache / "penstock" / "costs.db";
 }
 
 Result<Database> Database::open(const fs::path& file) {
+  if (file.empty()) {
+    return not_found(
+        "costs: no place for their database, as neither HOME nor the list of users tells a folder; "
+        "name a file with PENSTOCK_COSTS");
+  }
   auto state = std::make_unique<State>();
   state->file = file;
   const auto open_to_write = [&]() -> Status {

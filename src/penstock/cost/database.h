@@ -140,7 +140,7 @@ struct ImportCount {
 /// a process that is killed loses no more than what it was measuring.
 class Database {
  public:
-  /// $PENSTOCK_COSTS, else $XDG_CACHE_HOME/penstock/costs.db, else ~/.cache/penstock/costs.db.
+  /// $PENSTOCK_COSTS, else penstock/costs.db in $XDG_CACHE_HOME, else in ~/.cache; empty: no home.
   static std::filesystem::path default_path();
 
   /// Opens, and makes where it is missing, the file and its folder. A file that cannot be written

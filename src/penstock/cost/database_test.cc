@@ -345,6 +345,11 @@ TEST(DatabaseTest, ItsDefaultPlaceIsNamedOrInTheUsersCache) {
   ::unsetenv("XDG_CACHE_HOME");
   ::setenv("HOME", "/home/me", 1);
   EXPECT_EQ(Database::default_path(), "/home/me/.cache/penstock/costs.db");
+  ::unsetenv("HOME");
+  const auto without = Database::default_path();
+  EXPECT_TRUE(without.empty() || without.is_absolute())
+      << "never in the current folder: " << without;
+  EXPECT_EQ(error_of("").code, Code::kNotFound);
 }
 
 /// Writes rows "<name>0", "<name>1", ...; tells each by one byte once it is kept. Never returns.

@@ -33,7 +33,8 @@ constexpr auto kEndPause = std::chrono::milliseconds(5);
 constexpr int kEndTries = 1000;
 // Loading backends on a busy machine is no hang of a part.
 constexpr std::chrono::duration<double> kStartPatience = std::chrono::seconds(60);
-// What the rest of the machine keeps: a tenth of what is left, and no less than this.
+// What the rest of the machine keeps: a tenth of what is left; where that is little, an eighth, up
+// to this.
 constexpr std::uint64_t kReserveBytes = 256ULL << 20U;
 
 fs::path folder_of_library() {
@@ -45,9 +46,7 @@ fs::path folder_of_library() {
 
 std::uint64_t memory_left() {
   const auto available = device::available_memory();
-  if (!available) return 0;
-  const std::uint64_t reserve = std::max(*available / 10, kReserveBytes);
-  return *available > reserve ? *available - reserve : *available / 2;
+  return available ? memory_of_measuring(*available) : 0;
 }
 
 /// The two ends of a stream: ours, and the one that becomes the process's standard input.
@@ -103,6 +102,10 @@ Result<fs::path> find_measure_program() {
       "program 'penstock-measure': not found at ",
       join(places, ", ", [](const auto& place) { return place.lexically_normal().string(); }),
       "; install it, or name it with PENSTOCK_MEASURE");
+}
+
+std::uint64_t memory_of_measuring(std::uint64_t available) {
+  return available - std::max(available / 10, std::min(available / 8, kReserveBytes));
 }
 
 std::uint64_t memory_limit(std::uint64_t asked) {

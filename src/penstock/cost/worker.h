@@ -20,6 +20,10 @@ namespace penstock::cost {
 /// \error kNotFound  names the places
 Result<std::filesystem::path> find_measure_program();
 
+/// Of so many bytes that are left, those that a measuring process may take: the rest of the machine
+/// keeps a tenth; of less than 2.5 GiB 256 MiB, of less than 2 GiB an eighth.
+std::uint64_t memory_of_measuring(std::uint64_t available);
+
 /// What a process may take that asks for so many bytes (0: for all): no more than nine tenths of
 /// what the machine has left now. 0: nothing tells.
 std::uint64_t memory_limit(std::uint64_t asked);

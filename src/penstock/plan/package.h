@@ -48,8 +48,8 @@ class PackageWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Whether create() would succeed there: makes its temporary folder and removes it. For work that is
-/// long before it writes.
+/// Whether create() would succeed there: makes its temporary folder and removes it. For work that
+/// is long before it writes.
 /// \error as create()
 Status check_target(const std::filesystem::path& target);
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <mutex>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "penstock/backend/registry.h"
+#include "penstock/base/memory_left.h"
 #include "penstock/cost/job.h"
 #include "penstock/probe/execute.h"
 
@@ -53,6 +55,8 @@ void bound_memory([[maybe_unused]] std::uint64_t bytes) {
   if (bytes == 0) return;
   const rlimit limit{data_bytes() + bytes, data_bytes() + bytes};
   setrlimit(RLIMIT_DATA, &limit);
+  // An engine that the limit ends is a result; whether it would, nobody knows beforehand.
+  let_memory_run_out();
 #endif
 }
 
@@ -129,12 +133,26 @@ void work(const Line& line, const backend::Registry& backends, const std::string
   line.send(execute_safely(*job, backends, alive));
 }
 
+/// Standard input's, which is then empty. Below 0: errno says why not.
+int take_socket() {
+  constexpr int kAboveWhatIsPrinted = STDERR_FILENO + 1;
+  const int socket = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kAboveWhatIsPrinted);
+  const int null = socket < 0 ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return null < 0 || dup2(null, STDIN_FILENO) < 0 ? -1 : socket;
+}
+
 int run(int argc, char** argv) {
   std::signal(SIGINT, SIG_IGN);  // Ctrl-C is the other process's to answer.
-  const int socket = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 100);
-  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (socket < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || argc != 2) {
+  if (argc != 2) {
     std::fputs("penstock-measure is started by penstock; it is no command\n", stderr);
+    return 2;
+  }
+  const int socket = take_socket();
+  if (socket < 0) {
+    std::fprintf(stderr,
+                 "the connection cannot be kept open: %s; raise the limit of open files (ulimit "
+                 "-n)\n",
+                 std::strerror(errno));
     return 2;
   }
   Line line(socket);
