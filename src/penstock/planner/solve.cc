@@ -70,6 +70,7 @@ class Solver {
     PENSTOCK_CHECK_OK(search());
     if (candidates_.empty()) return nothing_found();
     if (explained) shorten();
+    if (explained) descend();
     settle();
     if (explained) explain();
     answer_.seconds = budget_.elapsed();
@@ -243,6 +244,21 @@ class Solver {
     return true;
   }
 
+  /// Takes the neighbour as long as it is cheaper: a search that ran out of time may end above it,
+  /// and no runner-up shall be better than the answer.
+  void descend() {
+    constexpr double kSame = 1e-9;  // Costs that differ by less differ by rounding.
+    const Budget budget(kExplainSeconds + kExplainShare * budget_.elapsed(), options_.interrupted);
+    while (!budget.over()) {
+      neighbour_ = best_neighbour(problem_, options_, best().split, budget);
+      if (!neighbour_ || !(neighbour_->cost < best().cost * (1 - kSame))) return;
+      auto found = evaluate(problem_, neighbour_->split);
+      if (!allows(options_, neighbour_->split)) return neighbour_.reset();
+      add(std::move(neighbour_->split), std::move(found));
+      neighbour_.reset();
+    }
+  }
+
   void settle() {
     answer_.split = best().split;
     answer_.evaluation = best().evaluation;
@@ -259,7 +275,9 @@ class Solver {
   }
 
   [[nodiscard]] std::optional<RunnerUp> find_runner_up(const Budget& budget) const {
-    auto second = best_neighbour(problem_, options_, answer_.split, budget.part(budget.left() / 2));
+    auto second = neighbour_ ? neighbour_
+                             : best_neighbour(problem_, options_, answer_.split,
+                                              budget.part(budget.left() / 2));
     for (const auto& other : candidates_) {
       if (same_stages(other.split, answer_.split)) continue;
       if (!second || other.cost < second->cost) second = RunnerUp{other.split, other.cost};
@@ -295,6 +313,7 @@ class Solver {
   Budget budget_;
   Bounds bounds_;
   std::vector<Candidate> candidates_;
+  std::optional<RunnerUp> neighbour_;  ///< The best one of the answer, once it is known.
   bool infeasible_ = false;
   Answer answer_;
 };

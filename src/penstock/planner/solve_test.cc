@@ -229,6 +229,25 @@ TEST(SolveTest, OfEqualPeriodsTakesTheShorterLatencyThatItFinds) {
   EXPECT_GT(shorter, 0);
 }
 
+/// Where the search has no time, what it starts from is answered.
+TEST(SolveTest, NoRunnerUpIsCheaperThanTheAnswer) {
+  RandomOptions random;
+  random.groups = 14;
+  random.devices = {3};
+  random.memory = true;
+  Options options;
+  options.segments_per_device = 2;
+  options.seconds = 0;
+  int answered = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto answer = solve(random_problem(seed, random), options);
+    if (!answer || !answer->runner_up) continue;
+    ++answered;
+    EXPECT_GE(answer->runner_up->cost, answer->cost * (1 - 1e-9)) << seed;
+  }
+  EXPECT_GT(answered, 0);
+}
+
 TEST(SolveTest, AgreesWithBruteForceOnMixedDevices) {
   RandomOptions random;
   random.groups = 6;
