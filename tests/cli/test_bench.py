@@ -291,3 +291,9 @@ def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
             process.kill()
     assert process.returncode == 128 + ends
     assert "interrupted while a call still ran, of an engine or a function; ended without it" in told
+
+
+def test_a_machine_that_is_not_here_is_not_measured(penstock, package):
+    outcome = penstock("bench", package, env={"HWLOC_SYNTHETIC": "core:4 pu:1"})
+    assert outcome.code == 1
+    assert "the machine is made up" in outcome.error

@@ -27,6 +27,7 @@
 #include "penstock/device/affinity.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
+#include "penstock/device/topology.h"
 #include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
@@ -393,6 +394,8 @@ Result<plan::Package> read_shown_source(const SourceArguments& source,
 }
 
 Result<int> run(const BenchOptions& options) {
+  PENSTOCK_TRY(const auto topology, device::read_topology());
+  PENSTOCK_CHECK_OK(device::check_here(topology));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(auto package, read_shown_source(options.source, backends));
   plan::keep_all_frames(package.plan);

@@ -2,8 +2,10 @@
 #include "penstock/device/topology.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
+#include <string_view>
 
 #include <hwloc.h>
 
@@ -47,6 +49,22 @@ int index_above(hwloc_topology_t topology, hwloc_obj_t object, hwloc_obj_type_t 
 
 bool is_here(hwloc_topology_t topology) {
   return hwloc_topology_is_thissystem(topology) != 0;
+}
+
+/// What the environment describes and hwloc could not read it left out without a word.
+Status check_described(hwloc_topology_t topology) {
+  if (std::getenv("HWLOC_THISSYSTEM") != nullptr) return {};  // Whatever is described is here.
+  for (const auto* name : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"}) {
+    const char* described = std::getenv(name);
+    if (described == nullptr || *described == '\0' || !is_here(topology)) continue;
+    return invalid_argument("environment variable ", name, "='", described,
+                            "': hwloc cannot read it; expected ",
+                            std::string_view(name) == "HWLOC_SYNTHETIC"
+                                ? "levels down to CPUs, such as 'pack:2 core:4 pu:1'"
+                                : "a file that 'lstopo FILE.xml' wrote",
+                            "; mend it, or unset it to plan for this machine");
+  }
+  return {};
 }
 
 Cpu read_cpu(hwloc_topology_t topology, hwloc_obj_t unit, const std::vector<int>& allowed) {
@@ -125,6 +143,7 @@ std::string fingerprint_of(const Topology& topology, const std::string& flags) {
 
 Result<Topology> read_topology() {
   PENSTOCK_TRY(const Hwloc hwloc, load());
+  PENSTOCK_CHECK_OK(check_described(hwloc.get()));
   const CpuInfo info = read_cpu_info("/proc/cpuinfo");
   Topology topology;
   topology.cpu_model = info.model;

@@ -97,6 +97,22 @@ TEST(LargeTopologyTest, AllOfAMadeUpMachineIsAllowedAndNothingRunsOnIt) {
   EXPECT_THAT(here.error().message(), testing::HasSubstr("the machine is made up"));
 }
 
+TEST(TopologyTest, AMachineThatHwlocCannotMakeUpIsTold) {
+  for (const auto* description : {"core:4", "garbage:x"}) {
+    const MadeUpMachine machine(description);
+    const auto topology = read_topology();
+    ASSERT_FALSE(topology) << description;
+    EXPECT_EQ(topology.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(topology.error().message(), testing::HasSubstr(description));
+    EXPECT_THAT(topology.error().message(), testing::HasSubstr("HWLOC_SYNTHETIC"));
+  }
+  setenv("HWLOC_XMLFILE", "/absent.xml", 1);
+  const auto topology = read_topology();
+  unsetenv("HWLOC_XMLFILE");
+  ASSERT_FALSE(topology);
+  EXPECT_THAT(topology.error().message(), testing::HasSubstr("HWLOC_XMLFILE='/absent.xml'"));
+}
+
 TEST(TopologyTest, ThisMachineIsHere) {
   const auto topology = read_topology();
   ASSERT_TRUE(topology);
