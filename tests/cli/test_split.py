@@ -342,6 +342,19 @@ def test_stages_that_have_one_call_in_flight_are_left_out_of_lanes_by_name(well,
     assert "stage 'stage1': expected 1 lane, found 4: it writes 'after', a state that the next frame reads" in refused
 
 
+def test_a_first_value_that_the_state_cannot_have_is_refused(penstock, tmp_path):
+    nodes = [helper.make_node("Add", ["x", "before"], ["after"], "sum")]
+    model = save(tmp_path, "summed", nodes, [value("x", [4]), value("before", [4])], [value("after", [4])])
+    np.save(tmp_path / "other.npy", np.zeros((3, 9), np.int64))
+    (tmp_path / "text.npy").write_text("no numbers")
+    for file in ("other.npy", "text.npy"):
+        outcome = penstock("split", model, "--state", f"after=before:{file}", "-o", tmp_path / "p")
+        assert outcome.code == 1
+        assert "state 'after' -> 'before': initial value" in outcome.error
+        assert file in outcome.error
+        assert not (tmp_path / "p").exists()
+
+
 def test_a_stream_with_states_is_settled_in_the_package(well, tmp_path):
     nodes = [
         helper.make_node("Add", ["x", "before"], ["after"], "sum"),

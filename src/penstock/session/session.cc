@@ -37,6 +37,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPlanFile = "plan.json";
 
+/// Of the user's file, which is the one to mend.
+Status check_first_value(const plan::Plan& plan, const plan::StateEdge& given) {
+  if (given.initial.empty()) return {};
+  auto value = plan::initial_value(plan, {}, given);
+  if (value) return {};
+  return std::move(value).error().adding(concat(", in '", given.initial, "'"));
+}
+
 /// The states' first values go into the package. `lanes`: what was asked of all stages is none of
 /// those that write a state.
 /// \pre the plan has its streams: of several, replicas may write a state.
@@ -56,6 +64,7 @@ Status add_states(const std::vector<plan::StateEdge>& states, const partition::L
       }
     }
     PENSTOCK_CHECK_OK(plan::add_state(plan, state));
+    PENSTOCK_CHECK_OK(check_first_value(plan, given));
   }
   PENSTOCK_CHECK_OK(partition::add_lanes(lanes, plan));
   return plan::validate(plan);
