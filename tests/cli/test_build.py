@@ -819,3 +819,17 @@ def test_where_all_frames_are_refused_the_build_ends_with_the_reason(penstock, c
     refused = penstock("build", save_lookup(tmp_path), "--input", f"i={frames}", *asked)
     assert refused.code == 1 and "node 'gather' (Gather)" in refused.error and "--input" in refused.error
     assert not (tmp_path / "built.penstock").exists()
+
+
+def test_parts_are_tried_on_values_that_the_network_takes(build, tmp_path, cpu):
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "k"], ["moved"]),
+        helper.make_node("Cast", ["moved"], ["rows"], to=TensorProto.INT64),
+        helper.make_node("Gather", ["table", "rows"], ["y"]),
+    ]
+    weights = {"k": np.float32([1000]), "table": np.arange(16, dtype=np.float32).reshape(4, 4)}
+    model = save(tmp_path, "rows", nodes, [value("x", [2])], [value("y", [2, 4])], weights)
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "onnxruntime", budget="2s")
+    failures = [way["failure"] for way in report["simple"] + report["ways"] if way["failure"]]
+    assert failures == []

@@ -13,6 +13,7 @@
 #include "penstock/frames/values.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/switches.h"
+#include "penstock/tensor/number.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/sequence.h"
 #include "penstock/tune/taken_frames.h"
@@ -128,18 +129,28 @@ Status pack_whole(Context& context) {
   return {};
 }
 
-/// Of random frames what must fit together; of the user's all, where there is room.
+/// Whether an input that is no size or place has a range: values outside it, as random ones for a
+/// part by itself are, the network may refuse.
+bool has_ranges(const Context& context) {
+  return std::ranges::any_of(context.whole.plan.inputs, [](const auto& input) {
+    return input.range && !is_wide_integer(input.type.dtype);
+  });
+}
+
+/// Of random frames what must fit together; of the user's, and of those that keep to a range, all,
+/// where there is room.
 cost::Activations::Kept kept_of_frames(Context& context) {
   using Kept = cost::Activations::Kept;
-  if (context.options.frames.empty()) return Kept::kSizes;
+  const bool random = context.options.frames.empty();
+  if (random && !has_ranges(context)) return Kept::kSizes;
   const double bytes =
       cost::Activations::bytes_of_all(context.graph, typical_first(context.ring, 1).front());
   if (has_room_for_values(bytes, kPartFrames, device::available_memory(), temporary_space())) {
     return Kept::kAll;
   }
   context.notes.push_back(
-      concat("parts inside the network are timed on random values, not on those of your frames: "
-             "what its nodes make of a frame takes ",
+      concat("parts inside the network are timed on random values, not on those of ",
+             random ? "the network's" : "your", " frames: what its nodes make of a frame takes ",
              gigabytes(bytes), ", for which memory or the folder of temporary files is too small"));
   return Kept::kInputs;
 }
@@ -157,7 +168,7 @@ Status take_activations(Context& context, std::size_t count) {
       with_states({context.graph, context.file.file, context.whole, context.backends}, taken);
   if (!frames) return std::move(frames).error().within({Where::kWay, "reference"});
   if (!context.options.states.empty() && !random) digest = frames::digest_of(*frames);
-  if (context.kept == Kept::kInputs) digest += " of inputs";
+  if (context.kept == Kept::kInputs && !random) digest += " of inputs";
   PENSTOCK_TRY(context.activations, cost::Activations::of_inputs(context.graph, *frames,
                                                                  std::move(digest), context.kept));
   return {};
