@@ -833,3 +833,10 @@ def test_parts_are_tried_on_values_that_the_network_takes(build, tmp_path, cpu):
     report = build(model, "--devices", f"cpu:{cpu}", "--backends", "onnxruntime", budget="2s")
     failures = [way["failure"] for way in report["simple"] + report["ways"] if way["failure"]]
     assert failures == []
+
+
+def test_a_recent_choice_is_told_in_the_unit_that_shows_it(well, chain, tmp_path, cpu):
+    command = ["build", chain, "-o", tmp_path / "p", "--budget", "1s", "--devices", f"cpu:{cpu}"]
+    well(*command)
+    again = well(*command).out
+    assert "measured again" in again or re.search(r"^chosen [1-9]\d* (s|min) ago", again, re.MULTILINE), again

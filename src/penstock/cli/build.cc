@@ -103,15 +103,21 @@ std::string budget_text(const tune::Report& report, double budget) {
                 " s that whole networks and the simple ways alone needed\n");
 }
 
+/// In the unit that tells it: "40 s", "12 min", "3.5 h".
+std::string age_text(double seconds) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (seconds < kMinute) return concat(number(seconds, 0), " s");
+  if (seconds < kHour) return concat(number(seconds / kMinute, 0), " min");
+  return concat(number(seconds / kHour, 1), " h");
+}
+
 /// What this build made of what the database knew.
 std::string known_text(const tune::Report& report) {
-  constexpr double kHour = 3600;
   if (!report.measured_again.empty()) {
     return concat("measured again: of the plan chosen earlier, ", report.measured_again, "\n");
   }
   if (report.age_seconds <= 0) return "";
-  return concat("chosen ", number(report.age_seconds / kHour, 1),
-                " hours ago; --refresh measures all again\n");
+  return concat("chosen ", age_text(report.age_seconds), " ago; --refresh measures all again\n");
 }
 
 /// An application says at its nodes what a model is told here.

@@ -137,6 +137,18 @@ std::string limit_text(const tune::Report& report) {
   return text + table.print() + handovers_text(report);
 }
 
+/// Where a simple way passed the plan in the last comparison: by the medians of its rounds.
+std::string faster_text(const tune::Comparison& comparison, bool latency) {
+  const auto worth = [&](const tune::WayReport& way) {
+    return way.failure.empty() ? way.worth(latency) : 0;
+  };
+  const auto best = std::ranges::max_element(comparison.simple, {}, worth);
+  if (best == comparison.simple.end() || worth(*best) <= comparison.plan.worth(latency)) return "";
+  return concat("in this comparison the simple way '", best->name, "' was ",
+                number((worth(*best) / comparison.plan.worth(latency) - 1) * 100, 1),
+                " % faster than the chosen plan; --refresh measures all again\n");
+}
+
 }  // namespace
 
 std::string report_text(const tune::Report& report) {
@@ -155,7 +167,8 @@ std::string report_text(const tune::Report& report) {
   const auto& [plan, simple] = report.comparison;
   if (!simple.empty()) {
     text += "\nsimple ways, on the file as it is:\n" +
-            ways_table(report.comparison.listed(), plan.worth(latency), latency);
+            ways_table(report.comparison.listed(), plan.worth(latency), latency) +
+            (plan.worth(latency) > 0 ? faster_text(report.comparison, latency) : "");
   }
   const auto own = std::ranges::find(report.ways, report.chosen, &tune::WayReport::name);
   text += "\nplans:\n" +
