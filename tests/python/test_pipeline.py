@@ -120,7 +120,7 @@ def test_frames_wait_for_one_another_up_to_the_batch(model: Path) -> None:
 def test_one_frame_alone_waits_for_no_others(model: Path) -> None:
     with penstock.split(model, batch="3:600000", replicas=1, in_flight=6) as running:
         for i in range(2):
-            np.testing.assert_array_equal(running.run(frame(i))["z"], expected(i))
+            np.testing.assert_array_equal(running.run(["z"], frame(i))[0], expected(i))
         (stage,) = running.stats()["stages"]
     assert stage["calls"] == [2, 0, 0]
 
