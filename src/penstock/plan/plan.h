@@ -150,7 +150,7 @@ struct Edge {
 
 /// A tensor of frame n that stages read at frame n+1.
 struct StateEdge {
-  std::string from;     ///< Written by a stage of one replica.
+  std::string from;     ///< Written by a stage of one replica, or of one for each stream.
   std::string to;       ///< Read by stages; of the same element type and shape.
   std::string initial;  ///< What frame 0 reads, in the package: "states/0.npy". Empty: zeros.
   bool operator==(const StateEdge&) const = default;
@@ -242,7 +242,7 @@ inline constexpr std::string_view kItemsExpected =
 /// written exactly once by an earlier stage or a pipeline input, every edge's tensors known,
 /// pipeline outputs produced, no cycle, devices named for each replica, kMostInstances at most,
 /// capacities not negative, kLatest with capacity 0 or 1, paths relative and inside the package; of
-/// states: written by one replica, of one type at both ends, with a value for the first frame; of
+/// states: one replica writes it where there is one stream, one type, a value for frame 0; of
 /// lanes: one where a call follows from the one before, for functions, and for several partitions;
 /// of models for several frames: ascending, within the stage's batch, none of a function; of bound
 /// inputs: of a fixed type, no inputs, with a value or a file.
@@ -255,7 +255,7 @@ Status validate(const Plan& plan);
 /// edges were told of capacity and policy is forgotten. With `keep_output` `from` stays an output.
 /// \error kNotFound         no such input or output: offers the nearest names.
 /// \error kInvalidArgument  their types differ, the input is bound or reads a state already, the
-/// output is one, or a stage that writes it has several replicas.
+/// output is one, or a stage that writes it has several replicas and the plan one stream.
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
 
 /// What the first frame reads of a state of the plan: its file, or zeros. `folder`: of the package.
