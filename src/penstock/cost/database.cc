@@ -118,6 +118,14 @@ Result<std::int64_t> check_schema(Connection& connection, const fs::path& file) 
   return integer_of(version);
 }
 
+/// A damaged page would else be found where it is read, in the midst of what was measured.
+Status check_pages(Connection& connection) {
+  PENSTOCK_TRY(const Cell found, connection.value("PRAGMA quick_check(1)"));
+  const auto* said = std::get_if<std::string>(&found);
+  if (said == nullptr || *said == "ok") return {};
+  return make_error(Code::kDataLoss, said->substr(said->rfind('\n') + 1));  // Below a headline.
+}
+
 /// Asks again inside the transaction: another process may have been first.
 Status make_schema(Connection& connection, const fs::path& file) {
   PENSTOCK_CHECK_OK(connection.execute("BEGIN IMMEDIATE"));
@@ -368,6 +376,7 @@ Result<Database> Database::open(const fs::path& file) {
       return make_error(Code::kPermissionDenied, "it may only be read");
     }
     PENSTOCK_TRY(const auto version, check_schema(state->connection, file));
+    PENSTOCK_CHECK_OK(check_pages(state->connection));
     PENSTOCK_CHECK_OK(use_log(state->connection));
     if (version == kSchemaVersion) return {};
     return make_schema(state->connection, file);
@@ -380,6 +389,7 @@ Result<Database> Database::open(const fs::path& file) {
   }
   const auto open_to_read = [&](Connection::Mode mode) -> Result<std::int64_t> {
     PENSTOCK_TRY(state->connection, Connection::open(file, mode));
+    PENSTOCK_CHECK_OK(check_pages(state->connection));
     return check_schema(state->connection, file);
   };
   auto readable = open_to_read(Connection::Mode::kRead);

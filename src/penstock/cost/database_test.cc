@@ -305,6 +305,23 @@ TEST(DatabaseTest, RefusesAFileThatIsNoDatabase) {
   EXPECT_THAT(error.message(), HasSubstr("remove it, or name another file with PENSTOCK_COSTS"));
 }
 
+TEST(DatabaseTest, RefusesAFileWithDamagedPages) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  {
+    auto database = *Database::open(file);
+    ASSERT_TRUE(database.put(key("m"), cost(1)));
+  }
+  {
+    std::fstream pages(file, std::ios::in | std::ios::out | std::ios::binary);
+    pages.seekp(4096);  // Behind the first page, which tells whose file it is.
+    pages << std::string(fs::file_size(file) - 4096, 'x');
+  }
+  const auto error = error_of(file);
+  EXPECT_EQ(error.code, Code::kDataLoss);
+  EXPECT_THAT(error.message(), HasSubstr("not a cost database, or damaged"));
+}
+
 TEST(DatabaseTest, RefusesAnotherProgramsDatabase) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "costs.db";
