@@ -3,7 +3,7 @@
 include(CMakePackageConfigHelpers)
 
 set(PENSTOCK_PUBLIC_HEADERS
-  app/app.h app/connect.h app/source.h
+  app/app.h app/bounds.h app/connect.h app/source.h
   backend/backend.h backend/registry.h
   base/error.h base/hash.h base/result.h base/tls_files.h base/version.h
   device/device.h device/topology.h

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/words.h"
 #include "tests/support/contract_caller.h"
 #include "tests/support/contract_model.h"
 #include "tests/support/contract_plant.h"
@@ -175,9 +176,10 @@ class Judge {
     return std::ranges::any_of(plan.edges, [&](const plan::Edge& edge) {
       if (edge.policy == plan::FullPolicy::kBlock) return false;
       if ((edge.policy == plan::FullPolicy::kError) != error) return false;
-      const auto text = concat("frame ", out.number, ": edge '", end(edge.from), " -> ",
-                               join(edge.to, "+", end), "' was full (", edge.capacity,
-                               " frames), policy '", plan::to_string(edge.policy), "'");
+      const auto text =
+          concat("frame ", out.number, ": edge '", end(edge.from), " -> ", join(edge.to, "+", end),
+                 "' was full (", counted(edge.capacity, "frame"), "), policy '",
+                 plan::to_string(edge.policy), "'");
       // As many frames must have been there before it.
       return contains(out.error.message(), text) &&
              seen_.pushed.size() > static_cast<std::size_t>(edge.capacity);

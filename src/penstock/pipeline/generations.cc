@@ -92,6 +92,13 @@ std::vector<std::shared_ptr<State>> Generations::all() const {
   return {live_.begin(), live_.end()};
 }
 
+void Generations::hurry(FrameNumber frame) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& state : live_) {
+    if (state->first <= frame) state->hurry(frame);
+  }
+}
+
 std::optional<Error> Generations::closed_by() const {
   const std::scoped_lock lock(mutex_);  // Else it may be replaced meanwhile.
   const Ending& ending = live_.back()->ending;

@@ -27,6 +27,7 @@ struct Generations {
   [[nodiscard]] std::shared_ptr<State> newest() const;
   [[nodiscard]] std::shared_ptr<State> oldest() const;
   [[nodiscard]] std::vector<std::shared_ptr<State>> all() const;  ///< Oldest first.
+  void hurry(FrameNumber frame);  ///< As Pipeline::hurry(). Needs no memory.
 
   /// Why the pipeline takes no frames, if it does not. One that was replaced is no reason.
   [[nodiscard]] std::optional<Error> closed_by() const;

@@ -73,9 +73,7 @@ bool Pipeline::cancel(FrameNumber frame) {
 }
 
 void Pipeline::hurry(FrameNumber frame) {
-  for (const auto& state : generations_->all()) {
-    if (state->first <= frame) state->hurry(frame);
-  }
+  generations_->hurry(frame);
 }
 
 void Pipeline::give_up() {
