@@ -258,7 +258,7 @@ Status lower_deconvolution(Builder& builder, NodeId id) {
     const auto unpadded = (in[i] - 1) * window.strides[i] + window.reach(i);
     if (auto_pad == "NOTSET" && !sized) {
       window.pads_begin[i] = pads[i];
-    } else if (auto_pad != "VALID") {
+    } else if (auto_pad != "VALID" || sized) {
       const auto total = unpadded + more[i] - out[i];
       const auto begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       window.pads_begin[i] = std::max<std::int64_t>(begin, 0);

@@ -345,6 +345,12 @@ constexpr Network kNetworks[] = {
         b = AveragePool<kernel_shape=[3,3], strides=[2,2]>(x)
         c = GlobalMaxPool(x)
         d = AveragePool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x) })"},
+    {"PoolingsOfSizesThatInferenceMisses", R"((float[1,8,8,8] x) => (float[1,8,2,2] a,
+        float[1,8,4,4] b) {
+        p = MaxPool<kernel_shape=[3,3], strides=[3,3], dilations=[2,2], auto_pad="SAME_LOWER">(x)
+        a = Relu(p)
+        q = MaxPool<kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1>(x)
+        b = Relu(q) })"},
     {"PoolingsBeforeSumsAndProductsWithInputs", R"((float[1,8,12,12] x, float[1,8,6,6] xs) =>
         (float[1,8,6,6] y, float[1,8,6,6] z, float[1,8,6,6] u) {
         p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)

@@ -47,6 +47,9 @@ Status lower_pooling(Builder& builder, NodeId id) {
   const Dims in = spatial_of(in_dims);
   const Dims out = spatial_of(out_dims);
   Window window = window_of(node, in, out, {});
+  if (lower::leaves_out_edges(window)) {
+    return unsupported("SAME_* where strides are longer than windows");
+  }
   const bool average = node.op == "AveragePool";
   const bool padding_counts = average && node.int_or("count_include_pad", 0) != 0;
   for (std::size_t i = 0; i < in.size(); ++i) {

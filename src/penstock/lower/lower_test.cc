@@ -124,6 +124,25 @@ TEST(WindowTest, PadsAsTheNodeOrAutoPadSays) {
   EXPECT_THAT(lower.pads_end, ElementsAre(1));
 }
 
+TEST(WindowTest, OfPoolingsIsPaddedAsIfNotDilated) {
+  const auto window = [](const std::string& attributes, std::int64_t in, std::int64_t out) {
+    const auto graph = graph_of("float[1, 1, n] x", "float[1, 1, m] y",
+                                concat("y = MaxPool<", attributes, ">(x)"));
+    return window_of(graph.nodes.front(), {in}, {out}, {});
+  };
+  // Three windows of 3, 3 apart, need 9 elements: 1 more than there are.
+  const auto dilated =
+      window("auto_pad = \"SAME_LOWER\", kernel_shape = [3], strides = [3], dilations = [2]", 8, 2);
+  EXPECT_THAT(dilated.pads_begin, ElementsAre(1));
+  EXPECT_THAT(dilated.pads_end, ElementsAre(0));
+  EXPECT_FALSE(leaves_out_edges(dilated));
+  // Two windows of 1, 4 apart, reach over 5 elements of 8.
+  const auto sparse = window("auto_pad = \"SAME_UPPER\", kernel_shape = [1], strides = [4]", 8, 2);
+  EXPECT_THAT(sparse.pads_begin, ElementsAre(-1));
+  EXPECT_THAT(sparse.pads_end, ElementsAre(-2));
+  EXPECT_TRUE(leaves_out_edges(sparse));
+}
+
 /// The weights of one element of the result, by the element of the input.
 std::vector<double> row_of(const Axis& axis, const Grid& grid, std::size_t i) {
   const auto taps = taps_of(axis, grid);

@@ -76,15 +76,21 @@ std::vector<Axis> axes_of(const graph::Graph& graph, const graph::Node& node) {
   return axes;
 }
 
+// In float32, as engines compute it: where an element lies halfway between two, the error of
+// rounding decides which of them is the nearest.
 double coordinate(const Grid& grid, const Axis& axis, double i) {
-  if (grid.transformation == "asymmetric") return i / axis.scale;
+  const auto at = static_cast<float>(i), scale = static_cast<float>(axis.scale);
+  const auto in = static_cast<float>(axis.in), out = static_cast<float>(axis.out);
+  if (grid.transformation == "asymmetric") return static_cast<double>(at / scale);
   if (grid.transformation == "align_corners") {
-    return axis.out == 1 ? 0 : i * (axis.in - 1) / (axis.out - 1);
+    return out == 1 ? 0 : static_cast<double>(at * (in - 1) / (out - 1));
   }
-  if (grid.transformation == "pytorch_half_pixel" && axis.out <= 1) return 0;
-  const double half_pixel = (i + 0.5) / axis.scale - 0.5;
-  if (grid.transformation != "half_pixel_symmetric") return half_pixel;
-  return half_pixel + axis.in / 2 * (1 - axis.out / (axis.scale * axis.in));
+  if (grid.transformation == "pytorch_half_pixel" && out <= 1) return 0;
+  if (grid.transformation != "half_pixel_symmetric") {
+    return static_cast<double>((at + 0.5F) / scale - 0.5F);
+  }
+  const float offset = in / 2 * (1 - out / (scale * in));
+  return static_cast<double>(offset) + (i + 0.5) / static_cast<double>(scale) - 0.5;
 }
 
 double nearest(const Grid& grid, double x) {

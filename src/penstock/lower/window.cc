@@ -4,6 +4,20 @@
 #include <algorithm>
 
 namespace penstock::lower {
+namespace {
+
+/// What SAME_* pads in all. Engines pad poolings as if their windows were not dilated, and leave
+/// out the edges (less than 0) where strides are longer than windows.
+std::int64_t same_padding(const graph::Node& node, const Window& window, std::size_t i,
+                          std::int64_t in, std::int64_t out) {
+  const auto stride = window.strides[i];
+  if (!node.op.ends_with("Pool")) {
+    return std::max<std::int64_t>((out - 1) * stride + window.reach(i) - in, 0);
+  }
+  return ((in + stride - 1) / stride - 1) * stride + window.kernel[i] - in;
+}
+
+}  // namespace
 
 Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel,
                  const std::string& auto_pad) {
@@ -19,9 +33,8 @@ Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const
       window.pads_begin[i] = pads[i];
       window.pads_end[i] = pads[rank + i];
     } else if (auto_pad != "VALID") {
-      const auto total =
-          std::max<std::int64_t>((out[i] - 1) * window.strides[i] + window.reach(i) - in[i], 0);
-      window.pads_begin[i] = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+      const auto total = same_padding(node, window, i, in[i], out[i]);
+      window.pads_begin[i] = (auto_pad == "SAME_LOWER" ? total + 1 : total) / 2;
       window.pads_end[i] = total - window.pads_begin[i];
     }
   }
@@ -30,6 +43,12 @@ Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const
 
 Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel) {
   return window_of(node, in, out, kernel, string_or(node, "auto_pad", "NOTSET"));
+}
+
+bool leaves_out_edges(const Window& window) {
+  const auto below_0 = [](std::int64_t pad) { return pad < 0; };
+  return std::ranges::any_of(window.pads_begin, below_0) ||
+         std::ranges::any_of(window.pads_end, below_0);
 }
 
 Window whole_window(const Dims& size) {

@@ -17,11 +17,15 @@ struct Window {
 };
 
 /// By the node's attributes; pads by `auto_pad` as ONNX describes it. `kernel`: where the attribute
-/// is left out. `in`, `out`: the spatial dimensions.
+/// is left out. `in`, `out`: the spatial dimensions. Poolings of SAME_* whose strides are longer
+/// than their windows have pads below 0: see leaves_out_edges().
 Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel,
                  const std::string& auto_pad);
 /// With the node's auto_pad.
 Window window_of(const graph::Node& node, const Dims& in, const Dims& out, const Dims& kernel);
+
+/// Some pads are below 0, which libraries do not take.
+bool leaves_out_edges(const Window& window);
 
 /// Over all of `size`, once.
 Window whole_window(const Dims& size);
