@@ -8,6 +8,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include "penstock/base/words.h"
+#include "penstock/graph/engine_sizes.h"
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
 
@@ -79,6 +80,34 @@ std::unordered_map<std::string, int> opsets_of(const Graph& graph) {
     opsets[domain] = static_cast<int>(version);
   }
   return opsets;
+}
+
+bool has_engine_sizes_inside(const onnx::GraphProto& graph) {
+  return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
+    bool inside = node.domain().empty() && has_engine_sizes(node.op_type());
+    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
+      inside = inside || has_engine_sizes_inside(nested);
+    });
+    return inside;
+  });
+}
+
+/// What a file says of the sizes inside a nested graph, ONNX's inference would rather keep than
+/// take the one that an engine computes.
+void forget_sizes(onnx::GraphProto& graph) {
+  graph.clear_value_info();
+  for (auto& output : *graph.mutable_output()) {
+    if (output.type().has_tensor_type()) {
+      output.mutable_type()->mutable_tensor_type()->clear_shape();
+    }
+  }
+  for (auto& node : *graph.mutable_node()) for_each_nested_graph(node, forget_sizes);
+}
+
+void forget_sizes_inside(onnx::NodeProto& node) {
+  for_each_nested_graph(node, [](onnx::GraphProto& nested) {
+    if (has_engine_sizes_inside(nested)) forget_sizes(nested);
+  });
 }
 
 using TypesByName = std::unordered_map<std::string, onnx::TypeProto*>;
@@ -169,6 +198,7 @@ class Inferencer {
     }
     for (const auto& tensor : proto.initializer()) tensors_[tensor.name()] = &tensor;
     for (int i = 0; i < proto.node_size(); ++i) {
+      forget_sizes_inside(*proto.mutable_node(i));
       infer(*proto.mutable_node(i), graph_.nodes[static_cast<std::size_t>(i)]);
     }
     return std::move(shapes_);
@@ -254,7 +284,7 @@ class Inferencer {
   TensorsByName tensors_;
   DataValueMap shapes_;
   onnx::shape_inference::SymbolTableImpl symbols_;
-  const onnx::ISchemaRegistry* registry_ = onnx::OpSchemaRegistry::Instance();
+  const onnx::ISchemaRegistry* registry_ = &engine_schemas();
   // Bodies are inferred without data propagation: nothing bounds the lists in them.
   const onnx::ShapeInferenceOptions options_{false, 0, false};
   const onnx::shape_inference::ModelLocalFunctionsMap no_functions_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "penstock/graph/engine_sizes.h"
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -68,6 +69,19 @@ Status add_node(const Graph& graph, const Node& node, onnx::GraphProto& proto) {
   return {};
 }
 
+/// Engines infer types with ONNX's library when they load a model, and fold shapes by them. Where
+/// that may tell a false size, the one that is known here keeps them from believing it.
+void add_engine_sizes(const Graph& graph, const Part& part, onnx::GraphProto& proto) {
+  for (const auto node_id : part.nodes) {
+    const auto& node = graph.node(node_id);
+    if (!node.domain.empty() || !has_engine_sizes(node.op)) continue;
+    for (const auto id : node.outputs) {
+      const bool inner = id != ValueId::kNone && !std::ranges::count(part.outputs, id);
+      if (inner && graph.value(id).type.ranked) fill(graph.value(id), *proto.add_value_info());
+    }
+  }
+}
+
 /// One initialiser: its header, and how many bytes of its storage follow.
 struct Entry {
   std::string header;
@@ -110,6 +124,7 @@ Result<onnx::ModelProto> model_of(const Graph& graph, const Part& part) {
   }
   for (const auto id : part.inputs) fill(graph.value(id), *proto.add_input());
   for (const auto id : part.outputs) fill(graph.value(id), *proto.add_output());
+  add_engine_sizes(graph, part, proto);
   return model;
 }
 
