@@ -71,7 +71,8 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
   const bool before_any_frame =
       error.find(Where::kModel) != nullptr && error.find(Where::kFrame) == nullptr;
   const bool other_model = error.code == Code::kFailedPrecondition;
-  if (late_or_full || before_any_frame || other_model) return {};
+  const bool at_fault = error.code == Code::kInternal;  // A backend, with whatever frames.
+  if (late_or_full || before_any_frame || other_model || at_fault) return {};
   std::vector<std::string> integers, open, sized, advice;
   for (const auto& info : inputs) {
     const auto name = "'" + info.name + "'";

@@ -31,7 +31,8 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 
 /// What to do where random values of these inputs made a network fail: "; the inputs were random,
 /// integers in 'sr': bind what never changes (--constant ...), or " and `frames`. Empty where the
-/// values are not to blame: it was late, something full, or the model itself is refused.
+/// values are not to blame: it was late, something full, the model itself is refused, or a backend
+/// breaks its contract.
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames);
 

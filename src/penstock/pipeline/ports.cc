@@ -200,9 +200,11 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Typ
   Status fits = check_matches(type, value);
   if (fits) return {};
   const auto& name = partition.outputs[i].name;
-  return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
-                        ": output '", name, "': ", std::move(fits).error().message(),
-                        "; its outputs must be as it declares them");
+  return internal_error(
+      "backend '", partition.plan->backend, "': ", name_of(*partition.plan), ": output '", name,
+      "': ", std::move(fits).error().message(),
+      "; its outputs must be as it declares them: take another backend, and tell the "
+      "authors of this one");
 }
 
 Status check_place(const CompiledPartition& partition, std::size_t i, const backend::Memory* memory,
