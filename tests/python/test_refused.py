@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
 
@@ -27,19 +26,23 @@ def foreign(tmp_path: Path) -> Path:
     return tmp_path / "foreign.onnx"
 
 
-def test_values_of_a_sequence_are_refused_with_what_to_do_instead(tmp_path: Path) -> None:
-    items = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+def test_values_of_a_map_are_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+    words = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     graph = helper.make_graph(
-        [helper.make_node("ConcatFromSequence", ["items"], ["y"], "join", axis=0)],
-        "joined",
-        [helper.make_value_info("items", items)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+        [
+            helper.make_node(
+                "DictVectorizer", ["words"], ["y"], "row", domain="ai.onnx.ml", string_vocabulary=["a", "b"]
+            )
+        ],
+        "counted",
+        [helper.make_value_info("words", words)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])],
     )
-    opsets = [helper.make_opsetid("", 17)]
-    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "joined.onnx")
-    said = r"input 'items': it is a sequence, .* found list.*: run it with 'penstock run --input NAME=FILE.pb'"
-    with penstock.split(tmp_path / "joined.onnx") as pipeline, pytest.raises(penstock.Unimplemented, match=said):
-        pipeline([np.zeros(2, np.float32)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "counted.onnx")
+    said = r"input 'words': it is a map or a sparse tensor, .* found dict: begin the network behind the node"
+    with penstock.split(tmp_path / "counted.onnx") as pipeline, pytest.raises(penstock.Unimplemented, match=said):
+        pipeline({"words": {"a": 1.0}})
 
 
 @pytest.mark.parametrize("make", [penstock.split, penstock.plan])

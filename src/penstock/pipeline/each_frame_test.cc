@@ -743,6 +743,17 @@ TEST_P(HeldTest, NobodyIsLetWaitForOneThatIsPoppedLater) {
   expect(held, 0);
 }
 
+TEST_P(HeldTest, OneThatIsPoppedLaterStopsNoPushThatWaitsAlready) {
+  auto pipeline = start(network, {.capacity = GetParam()});
+  for (int i = 0; i < GetParam(); ++i) push(*pipeline, static_cast<float>(i));
+  auto pusher = waiting_pusher([&] { push(*pipeline, 99); });
+  const Output held = pop(*pipeline);
+  pusher.join();
+  for (int i = 1; i < GetParam(); ++i) expect(pop(*pipeline), static_cast<float>(i));
+  expect(pop(*pipeline), 99);
+  expect(held, 0);
+}
+
 TEST_P(HeldTest, AnOutputIsTakenFromASlotThatWasReplacedToo) {
   auto pipeline = start(network, {.capacity = GetParam()});
   push(*pipeline, 7);

@@ -15,12 +15,15 @@ namespace {
 // the turn is to be handed over.
 bool await(State& state, Wait& wait, FrameNumber least, Patience& patience) {
   const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
+  const bool of_caller = wait.progress == &state.sink;
   while (wait.seen < least) {
     wait.seen = wait.progress->done();
     if (wait.seen >= least) return true;
     if (ended() || patience.over()) return false;
-    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, patience.next_look(),
-                ended);
+    // A result that came out meanwhile, and is held until the next look, gets a slot of its own.
+    if (of_caller) state.loans.want_back(least);
+    const std::int64_t look = of_caller ? patience.soon() : patience.next_look();
+    sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, look, ended);
   }
   return true;
 }
@@ -44,8 +47,6 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, Patience& patie
     return timed_out("push: no room", timeout, what);
   };
   const auto reach = [&](Wait& wait, FrameNumber least) {
-    if (wait.seen < least && wait.progress == &state.sink && state.sink.done() < least)
-      state.loans.want_back(least);
     return await(state, wait, least, patience);
   };
   if (frame >= state.in_flight_limit &&

@@ -36,9 +36,9 @@ class Patience {
   [[nodiscard]] std::int64_t deadline() const { return deadline_; }
   [[nodiscard]] bool given_up() const { return given_up_; }
   /// When over() is to be asked again.
-  [[nodiscard]] std::int64_t next_look() const {
-    return asked_ == nullptr ? deadline_ : std::min(deadline_, now_ns() + kBetweenLooks);
-  }
+  [[nodiscard]] std::int64_t next_look() const { return asked_ == nullptr ? deadline_ : soon(); }
+  /// As next_look(), for who has something of its own to look at.
+  [[nodiscard]] std::int64_t soon() const { return std::min(deadline_, now_ns() + kBetweenLooks); }
   bool over() {
     if (deadline_ == 0) return true;
     if (deadline_ == kNever && asked_ == nullptr) return false;
