@@ -397,11 +397,18 @@ def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _node_text(node: object) -> str:
+    """A number is an index, also where a tensor has that number for its name."""
+    return f"#{int(node)}" if isinstance(node, numbers.Integral) else str(node)
+
+
 def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return _run_options(given) | {
         "backend": given["backend"],
-        "cuts": [str(cut) for cut in listed("cuts", given["cuts"])],
-        "pins": [(str(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()],
+        "cuts": [_node_text(cut) for cut in listed("cuts", given["cuts"])],
+        "pins": [
+            (_node_text(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()
+        ],
         "annotations": flag("annotations", given["annotations"]),
         "replicas": given["replicas"],
         "devices": _device_text(given["devices"]),

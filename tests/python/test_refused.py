@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
 
@@ -68,3 +69,19 @@ def test_the_package_is_written_all_the_same(foreign: Path, tmp_path: Path):
 def test_a_model_that_is_not_there_is_told_in_the_programs_words(make, tmp_path: Path):
     with pytest.raises(penstock.NotFound, match=r"file '.*nope\.onnx': no such file; check the path$"):
         make(tmp_path / "nope.onnx")
+
+
+def test_a_number_is_an_index_where_tensors_are_named_by_numbers_too(tmp_path: Path) -> None:
+    """Tensor '2' is made by node 0, '0' by node 2."""
+    names = ["2", "1", "0", "3"]
+    nodes = [helper.make_node("Relu", [source], [target]) for source, target in zip(["x", *names], names, strict=False)]
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "3")]
+    graph = helper.make_graph(nodes, "numbers", value[:1], value[1:])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+
+    def before(cut: str | int) -> list[str]:
+        with penstock.split(tmp_path / "n.onnx", cuts=[cut], as_is=True) as pipeline:
+            return [tensor for edge in pipeline.plan["edges"] if edge["from"] == "stage0" for tensor in edge["tensors"]]
+
+    assert before("2") == ["2"]
+    assert before(2) == before("#2") == before(np.int64(2)) == ["0"]

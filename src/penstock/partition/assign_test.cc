@@ -106,6 +106,8 @@ TEST(CutTest, OffersNearNames) {
 TEST(CutTest, NamesTheRangeOfIndices) {
   expect_error(chain_graph(), {"4"}, Code::kNotFound,
                "cut '4': expected a node index from 0 to 3; 'penstock show' lists them");
+  expect_error(chain_graph(), {"#4"}, Code::kNotFound,
+               "cut '4': expected a node index from 0 to 3; 'penstock show' lists them");
   expect_error(chain_graph(), {"99999999999999999999999"}, Code::kNotFound,
                "cut '99999999999999999999999': expected a node index from 0 to 3; 'penstock show' "
                "lists them");

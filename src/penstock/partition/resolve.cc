@@ -61,10 +61,11 @@ Result<NodeId> resolve_node(const Graph& graph, const std::string& text, std::st
     return not_found(role, " '", text, "': gone since the import (", removed->second,
                      "); name what took its place, or import with --as-is");
   }
-  const auto digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
+  const auto number = text.starts_with('#') ? text.substr(1) : text;
+  const auto digits = std::string_view(number).substr(number.starts_with('-') ? 1 : 0);
   const bool is_number =
       !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
-  return is_number ? resolve_index(graph, text, role) : no_such_name(graph, text, role);
+  return is_number ? resolve_index(graph, number, role) : no_such_name(graph, text, role);
 }
 
 }  // namespace penstock::partition
