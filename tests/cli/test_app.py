@@ -266,7 +266,8 @@ def test_an_applications_package_is_compared_with_itself_one_frame_at_a_time(wel
     assert outcome.code == 1
     assert outcome.error == (
         "stage 'scale': frame 5: function 'scale': negative; "
-        "the reference fails too: the frame's values ('image') or the model are at fault; check the frames (--input)"
+        "the reference fails too: the frame's values of input 'image' or the model are at fault; "
+        "check the frames (--input)"
     )
     assert penstock("verify", "app.penstock", "--model", "plus.onnx").error == (
         "--model: package 'app.penstock' is compared with itself, one frame at a time, as it holds functions; "

@@ -58,6 +58,11 @@ def given(well, tmp_path):
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "listed.onnx"
     )
+    words = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    row = helper.make_node("DictVectorizer", ["words"], ["y"], "row", "", "ai.onnx.ml", string_vocabulary=["a", "b"])
+    graph = helper.make_graph([row], "mapped", [helper.make_value_info("words", words)], [value("y", [1, 2])])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "mapped.onnx")
     np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 2), np.float32))
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 4, 4), np.int64))
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 4, 4), np.float32))
@@ -90,7 +95,7 @@ NO_BACKEND = Refusal("backend 'none'", "onnxruntime", "no backend 'none'", "PENS
 NO_FILE = Refusal("input 'x'", "file 'none.npy'", "No such file", "check the path")
 UNKNOWN = Refusal("node 'odd' (Frobnicate)", "a registered function/op", "odd:Frobnicate", "--custom-ops", "'x' f32[1]")
 OTHER_MODEL = Refusal("input 'i'", "expected the model that the package", "none of the package's", "--model")
-LIST = Refusal("input 'xs'", "random values", "a sequence, an optional or a map", "--input NAME=FILE.pb")
+MAP = Refusal("input 'words'", "random values", "a map or a sparse tensor", "begin the network behind the node")
 REFUSALS = {
     "show cut.onnx": Refusal("file 'cut.onnx'", "ONNX model", "truncated", "export or copy it again"),
     "show parted.onnx": Refusal("tensor 'w1'", "in the model's folder", "'w.bin' is not", "put it beside the model"),
@@ -174,7 +179,7 @@ REFUSALS = {
     "build fixed.onnx --budget 1s -o b": Refusal(
         "'fixed.onnx'", "to build", "outputs are constants or inputs", "'penstock split' writes it"
     ),
-    "run listed.onnx": LIST,
+    "run mapped.onnx": MAP,
     "build listed.onnx --budget 1s -o b": Refusal(
         "input 'xs'", "expected a tensor", "a sequence, an optional or a map", "penstock split"
     ),

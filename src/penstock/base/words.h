@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,12 @@ namespace penstock {
 template <typename Range>
 std::string quoted_names(const Range& named) {
   return join(named, ", ", [](const auto& one) { return concat("'", one.name, "'"); });
+}
+
+/// "input 'x'", "inputs 'x', 'y'": `noun` is in the singular, as below.
+template <typename Range>
+std::string with_names(std::string_view noun, const Range& named) {
+  return concat(noun, std::size(named) == 1 ? " " : "s ", quoted_names(named));
 }
 
 /// "1 array", "3 arrays": `noun` is in the singular, and an s makes its plural.

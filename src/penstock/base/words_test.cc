@@ -18,6 +18,8 @@ TEST(WordsTest, NamesAreQuotedInTheirOrder) {
   EXPECT_EQ(quoted_names(std::vector<Thing>{{"y"}, {"x y"}}), "'y', 'x y'");
   EXPECT_EQ(quoted_names(std::vector<Thing>{{"x"}}), "'x'");
   EXPECT_EQ(quoted_names(std::vector<Thing>{}), "");
+  EXPECT_EQ(with_names("input", std::vector<Thing>{{"x"}}), "input 'x'");
+  EXPECT_EQ(with_names("input", std::vector<Thing>{{"x"}, {"y"}}), "inputs 'x', 'y'");
 }
 
 TEST(WordsTest, ANounAgreesWithItsNumber) {

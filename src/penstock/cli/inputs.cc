@@ -48,8 +48,8 @@ std::string advice_on_random(const Error& error, const frames::SourceOptions& op
     const bool of_frame =
         error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
     return of_frame && error.code == Code::kInvalidArgument
-               ? concat("; the frame's values (", quoted_names(inputs),
-                        ") are those given with --input or --inputs")
+               ? concat("; the frame's values of ", with_names("input", inputs),
+                        " are those given with --input or --inputs")
                : "";
   }
   return frames::advice_on_random(error, inputs, "give frames that come out with --input");

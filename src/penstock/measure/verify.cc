@@ -89,9 +89,9 @@ class Run {
     }
     auto text = popped.error().message();
     if (!expected && popped.outcome() == pipeline::Outcome::kError) {
-      text +=
-          concat("; the reference fails too: the frame's values (", quoted_names(setting_.inputs),
-                 ") or the model are at fault; check the frames (--input)");
+      text += concat("; the reference fails too: the frame's values of ",
+                     with_names("input", setting_.inputs),
+                     " or the model are at fault; check the frames (--input)");
     }
     report_.failures.push_back(std::move(text));
   }
