@@ -150,7 +150,8 @@ def test_the_end_leaves_a_call_that_hangs_behind(waiting: dict[str, Waiting], ho
 
 
 def test_several_pipelines_that_hang(waiting: dict[str, Waiting]) -> None:
-    assert waiting["several"].end().count("PenstockWarning: stage 'busy'") == 40
+    # The interrupt may strike one of the warnings while it is told.
+    assert waiting["several"].end().count("PenstockWarning: stage 'busy'") in (39, 40)
 
 
 def test_who_waits_for_frames_of_a_call_that_hangs_gets_them_cancelled(waiting: dict[str, Waiting]) -> None:
