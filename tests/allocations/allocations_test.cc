@@ -364,6 +364,29 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheCallerFailsForEveryK) {
   EXPECT_GT(failed, 5);
 }
 
+TEST_F(AllocationsTest, NoSeatOfAStreamIsLostForAnyK) {
+  t_tester = true;
+  t_spared = false;
+  g_others_spared = true;
+  const std::vector<Tensor> values{number(0)};
+  std::int64_t failed = 0;
+  for (std::int64_t k = 0; failed == k; ++k) {
+    auto network = that_allocates(folder_);
+    network.plan.streams = {.most = 2};
+    auto pipeline = network.start({.capacity = 4});
+    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    auto& running = **pipeline;
+    g_until_failure = k;
+    const auto pushed = running.push(values, pipeline::kForever, {.stream = 7});
+    if (g_until_failure.exchange(-1) < 0) ++failed;
+    ASSERT_TRUE(pushed || !pushed.error().message().empty());
+    const auto again = running.push(values, pipeline::kForever, {.stream = 7});
+    ASSERT_TRUE(again) << k << ": " << again.error().message();
+  }
+  g_others_spared = false;
+  EXPECT_GT(failed, 0);
+}
+
 TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
   // Below, libstdc++'s filesystem::path ends the program: it throws through noexcept functions.
   g_least_failing = 128;

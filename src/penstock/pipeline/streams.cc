@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "penstock/pipeline/guarded.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -39,21 +41,20 @@ Result<Streams::Seat> Streams::admit(std::uint64_t stream, const Begin& begin) {
     if (seats_[found->second].wanted) return busy();
     return found->second;
   }
-  try {
-    PENSTOCK_TRY(const Seat seat, take_seat(stream));
-    Status begun = begin(seat, seats_[seat].steps);
-    if (begun) seat_of_.emplace(stream, seat);
-    if (!begun) {
-      offer(seat);
-      return std::move(begun).error();
-    }
-    seats_[seat].stream = stream;
-    seats_[seat].used = ++uses_;
-    serve_line();
-    return seat;
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
+  PENSTOCK_TRY(const Seat seat, guarded([&] { return take_seat(stream); }));
+  Status begun = guarded([&]() -> Status {
+    PENSTOCK_CHECK_OK(begin(seat, seats_[seat].steps));
+    seat_of_.emplace(stream, seat);
+    return {};
+  });
+  if (!begun) {
+    offer(seat);
+    return std::move(begun).error();
   }
+  seats_[seat].stream = stream;
+  seats_[seat].used = ++uses_;
+  serve_line();
+  return seat;
 }
 
 // The promised one, or one that nobody in line waits for.

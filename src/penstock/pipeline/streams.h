@@ -35,9 +35,9 @@ class Streams {
   /// `begin`: called with a seat that the stream is given anew, and how many frames that had; none
   /// of them is in flight. It must not call back.
   /// \error kResourceExhausted  all seats are taken, and the plan evicts no stream.
-  /// \error kDeadlineExceeded   busy(): of the streams that may be evicted each has frames in
-  /// flight,
-  ///                            or somebody else waits for its seat. See Queued.
+  /// \error kDeadlineExceeded   busy(): each stream that may be evicted has frames in flight, or
+  /// its
+  ///                            seat is promised to somebody in line. See Queued.
   /// Or what `begin` says: then the stream has no seat.
   using Begin = std::function<Status(Seat, FrameNumber)>;
   Result<Seat> admit(std::uint64_t stream, const Begin& begin);
