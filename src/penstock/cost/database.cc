@@ -118,6 +118,20 @@ Result<std::int64_t> check_schema(Connection& connection, const fs::path& file) 
   return integer_of(version);
 }
 
+/// $HOME, else as the system's list of users has it; empty where neither is a whole path.
+fs::path home_folder() {
+  const char* named = std::getenv("HOME");
+  fs::path home = named == nullptr ? "" : named;
+  if (home.is_absolute()) return home;
+  constexpr std::size_t kMost = 16384;
+  std::string text(kMost, '\0');
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, text.data(), text.size(), &found) != 0) return {};
+  home = found == nullptr ? "" : found->pw_dir;
+  return home.is_absolute() ? home : fs::path();
+}
+
 /// A damaged page would else be found where it is read, in the midst of what was measured.
 Status check_pages(Connection& connection) {
   PENSTOCK_TRY(const Cell found, connection.value("PRAGMA quick_check(1)"));
@@ -330,20 +344,6 @@ const fs::path& Database::file() const {
 
 bool Database::writable() const {
   return state_->writable;
-}
-
-/// $HOME, else as the system's list of users has it; empty where neither is a whole path.
-static fs::path home_folder() {
-  const char* named = std::getenv("HOME");
-  fs::path home = named == nullptr ? "" : named;
-  if (home.is_absolute()) return home;
-  constexpr std::size_t kMost = 16384;
-  std::string text(kMost, '\0');
-  passwd entry{};
-  passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, text.data(), text.size(), &found) != 0) return {};
-  home = found == nullptr ? "" : found->pw_dir;
-  return home.is_absolute() ? home : fs::path();
 }
 
 fs::path Database::default_path() {

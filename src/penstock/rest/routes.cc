@@ -1,6 +1,7 @@
 // Adds each path with its method and right; inference answers by callback, loads on another thread.
 #include "penstock/rest/routes.h"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -187,9 +188,9 @@ class Routes {
 
   static Response reply(const Result<serve::Reply>& reply, const Wanted& wanted) {
     const auto failed = [&](Error error) {
-      const auto label = concat("[request id: ", wanted.id, "]");
-      const bool labelled = error.message().starts_with(label);  // The model did.
-      return response_of(wanted.id.empty() || labelled ? error : std::move(error).within(label));
+      const Where request(Where::kText, concat("[request id: ", wanted.id, "]"));
+      const bool told = std::ranges::find(error.places, request) != error.places.end();
+      return response_of(wanted.id.empty() || told ? error : std::move(error).within(request));
     };
     auto response = [&]() -> Response {
       if (!reply) return failed(reply.error());

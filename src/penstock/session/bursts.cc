@@ -23,18 +23,13 @@ std::vector<std::size_t> sizes_of_calls(const plan::Stage& stage) {
   return sizes;
 }
 
-/// Each stream has one replica of the stage, in turn.
-bool has_homes(const plan::Plan& plan, const plan::Stage& stage) {
-  return plan.streams.most > 1 && pipeline::has_homes(plan, stage);
-}
-
 /// What may let larger calls run. `needed`: frames that a call holds at least, for the smallest
 /// model that none ran.
 std::string advice(const plan::Plan& plan, std::size_t number, std::size_t needed) {
   constexpr const char* kMoreFrames = "more frames may help (--frames)";
   if (!pipeline::one_of_each_stream(plan, static_cast<int>(number))) return kMoreFrames;
   const auto& stage = plan.stages[number];
-  const std::size_t homes = has_homes(plan, stage) ? stage.devices.size() : 1;
+  const std::size_t homes = pipeline::has_homes(plan, stage) ? stage.devices.size() : 1;
   const auto most = static_cast<std::size_t>(plan.streams.most);
   if ((most + homes - 1) / homes >= needed) return kMoreFrames;
   const auto wanted = (needed - 1) * homes + 1;
@@ -68,7 +63,7 @@ std::vector<std::size_t> bursts_of(const pipeline::Pipeline& pipeline) {
   bool waits_long = false;
   for (const auto& stage : pipeline.plan().stages) {
     // Frames of streams in turn come to the replicas in turn.
-    const auto parts = has_homes(pipeline.plan(), stage) ? stage.devices.size() : 1;
+    const auto parts = pipeline::has_homes(pipeline.plan(), stage) ? stage.devices.size() : 1;
     for (const auto size : sizes_of_calls(stage)) {
       full = std::max(full, 2 * size * stage.devices.size());
       sizes.insert(std::min(size * parts, most));
