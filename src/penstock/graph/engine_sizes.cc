@@ -234,7 +234,7 @@ void correct_resize_of_10(onnx::InferenceContext& node) {
 void correct_range(onnx::InferenceContext& node) {
   constexpr std::size_t kInputs = 3;
   auto* out = node.getOutputType(0);
-  if (node.getNumInputs() != kInputs || !out->tensor_type().has_shape()) return;
+  if (node.getNumInputs() != kInputs || out->tensor_type().shape().dim_size() != 1) return;
   std::vector<float> ends;
   for (std::size_t i = 0; i < kInputs; ++i) {
     const auto number = numbers_of<float>(node.getInputData(i), DType::kF32);
