@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,11 +35,12 @@ thread_local bool t_tester = false;
       size >= g_least.load(std::memory_order_relaxed)) {
     g_count.fetch_add(1, std::memory_order_relaxed);
   }
-  if (size >= g_refused.load(std::memory_order_relaxed)) return false;
-  if (g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared || size < g_least_failing ||
-      (g_others_spared && !t_tester))
-    return true;
-  return g_until_failure.fetch_sub(1) != 0;
+  const bool spared = g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared ||
+                      size < g_least_failing || (g_others_spared && !t_tester);
+  const bool refused = size >= g_refused.load(std::memory_order_relaxed) ||
+                       (!spared && g_until_failure.fetch_sub(1) == 0);
+  if (refused) errno = ENOMEM;  // Who asks for a thread's stack looks at it.
+  return !refused;
 }
 
 }  // namespace
@@ -312,6 +314,63 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
     if (g_until_failure.exchange(-1) < 0) ++failed;
   }
   EXPECT_GT(failed, 5);
+}
+
+/// Of five frames the second fails or hangs while the k-th allocation that is not the test's finds
+/// no memory: every frame that was pushed comes out. \returns whether there was a k-th one.
+bool frames_come_out_without_the_kth_allocation(std::int64_t k, const plan::StreamOptions& options,
+                                                int left_behind) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"x"},
+             [&](Inputs in, Outputs out) -> Status {
+               const bool second = value_of(*in[0]) == 1;
+               if (second && !options.max_run) return invalid_argument("frame of ", 1.0F, " fails");
+               if (second) std::this_thread::sleep_for(std::chrono::milliseconds(80));
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .stage("b", {"x"}, {"out"}, unary([](float x) { return x; }))
+      .output("out");
+  network.finish();
+  for (auto& stage : network.plan.stages) stage.max_left_behind = left_behind;
+  auto pipeline = network.start(options);
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  if (!pipeline) return false;
+  const std::vector<Tensor> inputs{number(0), number(1), number(2), number(3), number(4)};
+  std::uint64_t pushed = 0;
+  g_until_failure = k;
+  for (const auto& input : inputs) {
+    if ((*pipeline)->push(std::span(&input, 1))) ++pushed;
+  }
+  for (std::uint64_t i = 0; i < pushed; ++i) {
+    const auto output = (*pipeline)->pop();
+    EXPECT_TRUE(output && *output && (*output)->number() == i) << "k " << k << ", frame " << i;
+    if (!output || !*output) break;
+    EXPECT_TRUE((*output)->ok() || !(*output)->error().message().empty());
+  }
+  return g_until_failure.exchange(-1) < 0;
+}
+
+TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereTheFirstErrorStopsAll) {
+  t_spared = true;
+  std::int64_t k = 0;
+  while (frames_come_out_without_the_kth_allocation(
+      k, {.capacity = 8, .on_error = plan::OnError::kStop}, 0))
+    ++k;
+  EXPECT_GT(k, 10);
+}
+
+TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereACallHangs) {
+  t_spared = true;
+  for (const int left_behind : {0, 2}) {
+    SCOPED_TRACE(concat("left behind: ", left_behind));
+    std::int64_t k = 0;
+    while (frames_come_out_without_the_kth_allocation(
+        k, {.capacity = 8, .max_run = std::chrono::milliseconds(20)}, left_behind))
+      ++k;
+    EXPECT_GT(k, 5);
+  }
 }
 
 TEST_F(AllocationsTest, TheKthAllocationOfTheCallerFailsForEveryK) {

@@ -87,7 +87,8 @@ void publish_versions(State& state) {
     const std::scoped_lock lock(stage->parameter_mutex);
     if (stage->versions.empty()) continue;
     stage->newest_version.store(stage->versions.back()->number, std::memory_order_release);
-    const FrameNumber done = stage->progress.done();
+    FrameNumber done = stage->progress.done();  // Before it no frame is computed, or made again.
+    for (const Stage* asker : stage->askers) done = std::min(done, asker->progress.done());
     while (stage->versions.size() > 1 && stage->versions[1]->first_frame <= done)
       stage->versions.pop_front();
   }

@@ -20,12 +20,12 @@ void State::wake_everybody() {
 }
 
 void State::cancel(Error cause) {
-  ending.advance(Life::kCancelled, cause);
+  ending.advance(Life::kCancelled, std::move(cause));
   for (auto& worker : workers) worker->cancel_runs();
   wake_everybody();
   // From here on it is replaced or never will be: both are done under Ending::commit.
   if (!ending.replaced()) return;
-  if (const auto next = successor.lock()) next->cancel(std::move(cause));
+  if (const auto next = successor.lock()) next->cancel(ending.cause());
 }
 
 bool State::cancel_frame(FrameNumber frame) {

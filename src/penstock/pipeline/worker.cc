@@ -2,6 +2,7 @@
 #include "penstock/pipeline/worker.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "penstock/device/device.h"
 #include "penstock/pipeline/guarded.h"
@@ -89,7 +90,7 @@ Worker::Next Worker::start_or_wait() {
   Lane& lane = next_lane();
   const bool more = choose(next, lane.frames);
   if (const auto until = more ? fills_until(lane.frames) : 0; until > 0) {
-    fill(next, std::min(look, until), changed);
+    fill(next, std::min(look, until), std::ref(changed));  // A copy would be on the heap.
     return Next::kLook;
   }
   return !take(lane.frames) || start(lane) ? Next::kLook : Next::kLeave;
@@ -361,9 +362,7 @@ inline bool Worker::fail_if_ended(FrameNumber frame) {
 
 bool Worker::fail_ended(FrameNumber frame) {
   // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
-  const bool cancelled =
-      state_.ending.cancelled() && state_.ending.error().code == Code::kCancelled;
-  if (state_.ending.fails(frame) && !cancelled) {
+  if (state_.ending.fails(frame) && !state_.ending.cancelled()) {
     state_.record(frame).fail(Outcome::kError, [&] {
       return make_error(Code::kDeadlineExceeded,
                         "behind a call that hangs: ", state_.ending.error().message())
