@@ -377,7 +377,7 @@ class Pipeline:
         self._core.close()
 
     def drain(self, timeout: float | None = None) -> None:
-        """Waits until all that was pushed can be taken out."""
+        """Waits until all that was pushed can be taken out; callbacks may still be running then."""
         self._core.drain(seconds("timeout", timeout))
 
     def cancel(self) -> None:

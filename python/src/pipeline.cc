@@ -35,6 +35,10 @@ std::set<Pipeline*>& all_pipelines() {
   return *pipelines;
 }
 
+bool lacks_room(const Result<std::uint64_t>& pushed) {
+  return !pushed && pushed.error().code == Code::kDeadlineExceeded;
+}
+
 std::chrono::nanoseconds to_duration(std::optional<double> seconds) {
   if (!seconds) return kForever;
   if (!(*seconds >= 0)) {
@@ -377,9 +381,10 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
   throw_away_given_up(running);
   const auto id = options.tag;
   Result<std::uint64_t> frame = running->try_push(inputs, options);
+  // The pipeline itself gives room for one that is held to a push that waits.
+  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
-    return !frame && frame.error().code == Code::kDeadlineExceeded &&
-           timeout > std::chrono::nanoseconds::zero();
+    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
   };
   try {
     while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
@@ -444,6 +449,14 @@ void Pipeline::detach_before(std::uint64_t number) {
     if (lease) lease->detach();
     return true;
   });
+}
+
+bool Pipeline::return_loans() {
+  const auto held =
+      std::ranges::count_if(leases_, [](const auto& entry) { return !entry.second.expired(); });
+  if (held < 2) return false;
+  detach_before(leases_.back().first);
+  return true;
 }
 
 nb::object Pipeline::to_frame(pipeline::Output output) {

@@ -141,6 +141,9 @@ class Pipeline {
   nb::object to_frame(pipeline::Output output);
   /// Takes the slots back from frames below `number` that are still held.
   void detach_before(std::uint64_t number);
+  /// Takes them back from all frames that are held but the last one. \returns whether there were
+  /// any.
+  bool return_loans();
   /// Whether what comes out next was given up for certain: nobody else is taking frames out.
   bool may_throw_away() const;
   void throw_away_given_up(const Running& running);

@@ -1009,6 +1009,21 @@ def test_a_result_lies_in_the_pipelines_memory_until_its_slot_is_wanted(pipeline
     np.testing.assert_array_equal(array, expected(1))
 
 
+@pytest.mark.parametrize("held", range(1, 6))
+def test_results_that_are_held_do_not_stop_frames_with_callbacks(model: Path, held: int) -> None:
+    called: list[int] = []
+    with penstock.split(model, cuts=["increment"], in_flight=16) as pipeline:
+
+        def push(i: int) -> int:
+            return pipeline.push(frame(i), timeout=10, done=lambda out: called.append(out.number))
+
+        kept = [(pipeline.push(frame(i)), pipeline.pop())[1] for i in range(held)]
+        assert [push(i) for i in range(160)] == list(range(held, held + 160))
+        for i, out in enumerate(kept):
+            np.testing.assert_array_equal(out["z"], expected(i))
+    assert called == list(range(held, held + 160))
+
+
 @pytest.mark.parametrize("capacity", [1, 2, 3, None])
 def test_results_may_be_held_for_ever(model: Path, capacity: int | None) -> None:
     with penstock.split(model, cuts=["increment"], capacity=capacity) as running:
