@@ -381,12 +381,12 @@ Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
   throw_away_given_up(running);
   const auto id = options.tag;
   Result<std::uint64_t> frame = running->try_push(inputs, options);
-  // The pipeline itself gives room for one that is held to a push that waits.
-  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
     return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
   };
   try {
+    // The pipeline itself gives room for one that is held to a push that waits.
+    if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
     while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
       const Counted counted(throwing_away_);
       const auto output = wait_in_slices(

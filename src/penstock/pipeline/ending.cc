@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "penstock/pipeline/guarded.h"
-
 namespace penstock::pipeline {
 
 void Ending::advance(Life to, Error cause) {
@@ -14,14 +12,6 @@ void Ending::advance(Life to, Error cause) {
     if (cause_.reason.empty() && !cancelled()) cause_ = std::move(cause);
   }
   if (life() < to) life_.store(to, std::memory_order_seq_cst);
-}
-
-Error Ending::cause() const {
-  Status copy = guarded([&]() -> Status {
-    const std::scoped_lock lock(cause_mutex_);
-    return cause_;
-  });
-  return std::move(copy).error();
 }
 
 void Ending::replace() {

@@ -30,10 +30,6 @@ class Ending {
   /// `cause`: the error that ends it; the first one is kept. Empty: its owner's wish.
   void advance(Life to, Error cause = {});
 
-  /// The first cause that advance() was given; where memory is refused for the copy, that. Empty:
-  /// its owner's wish.
-  [[nodiscard]] Error cause() const;
-
   /// Another generation takes the frames from now on. \pre  the caller has `commit`, and !closed()
   void replace();
   /// Whether it did: then the pipeline goes on behind this end.

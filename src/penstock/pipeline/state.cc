@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "penstock/base/words.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/timeout.h"
 
 namespace penstock::pipeline {
@@ -20,12 +21,13 @@ void State::wake_everybody() {
 }
 
 void State::cancel(Error cause) {
+  Status copy = guarded([&]() -> Status { return cause; });  // Stages' threads call this.
   ending.advance(Life::kCancelled, std::move(cause));
   for (auto& worker : workers) worker->cancel_runs();
   wake_everybody();
   // From here on it is replaced or never will be: both are done under Ending::commit.
   if (!ending.replaced()) return;
-  if (const auto next = successor.lock()) next->cancel(ending.cause());
+  if (const auto next = successor.lock()) next->cancel(std::move(copy).error());
 }
 
 bool State::cancel_frame(FrameNumber frame) {
