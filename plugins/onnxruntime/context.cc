@@ -111,7 +111,10 @@ Status Context::run_frame(std::span<const Tensor* const> inputs, std::span<Tenso
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     PENSTOCK_CHECK_OK(bind_output(i, inputs, *outputs[i]));
   }
-  if (OrtStatus* outcome = start()) PENSTOCK_CHECK_OK(run_without_buffers(outcome));
+  if (OrtStatus* failed = start()) {
+    auto outcome = run_without_buffers(failed);
+    if (!outcome) return behind_reshape(model_->filled, std::move(outcome).error());
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) PENSTOCK_CHECK_OK(take_output(i, *outputs[i]));
   forecast_.end();
   return {};
@@ -133,6 +136,7 @@ Result<const OrtValue*> Context::new_input(std::size_t i, const Tensor& tensor, 
   const backend::Port& port = model_->inputs[i];
   InputSlot& slot = input_slots_[i];
   PENSTOCK_CHECK_OK(check_matches(port.type, tensor));
+  PENSTOCK_CHECK_OK(refuse_empty(model_->filled, port.name, tensor));
   if (plain) {
     PENSTOCK_TRY(Value value, to_value(engine(), tensor));
     return slot.cache.add(tensor, std::move(value));
@@ -210,7 +214,10 @@ Status Context::run_without_buffers(OrtStatus* first) {
     output_values_[i] = nullptr;
     output_slots_[i].refused = std::exchange(output_slots_[i].bound, false);
   }
-  return engine().check(start());
+  Status ran = engine().check(start());
+  // Then it was not the buffers.
+  for (auto& slot : output_slots_) slot.refused = slot.refused && static_cast<bool>(ran);
+  return ran;
 }
 
 /// Hands over what ONNX Runtime allocated: into the caller's buffer where it fits.

@@ -5,11 +5,13 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "penstock/backend/engine_places.h"
 #include "penstock/backend/environment.h"
+#include "penstock/base/option_name.h"
 
 namespace penstock::ort {
 namespace {
@@ -134,11 +136,20 @@ Error unwrapped(Code code, std::string_view text) {
       .within({Where::kNode, std::string(node)});
 }
 
+bool is_of_unknown_operator(std::string_view text) {
+  return text.find("is not a registered function/op") != text.npos ||
+         text.find("is not currently registered") != text.npos;
+}
+
 Code code_of(OrtErrorCode code, std::string_view text) {
   if (text.find("bad_alloc") != text.npos || text.find("Failed to allocate memory") != text.npos) {
     return Code::kResourceExhausted;
   }
-  if (text.find("is not a registered function/op") != text.npos) return Code::kUnimplemented;
+  if (is_of_unknown_operator(text)) return Code::kUnimplemented;
+  // It says FAIL, as of its own faults, where nodes and what they read do not fit together.
+  for (const auto* word : {"[ShapeInferenceError]", "[TypeInferenceError]", "Type Error: "}) {
+    if (text.find(word) != text.npos) return Code::kInvalidArgument;
+  }
   switch (code) {
     case ORT_INVALID_ARGUMENT:
     case ORT_INVALID_GRAPH:
@@ -153,6 +164,25 @@ Code code_of(OrtErrorCode code, std::string_view text) {
     default:
       return Code::kUnknown;
   }
+}
+
+/// The number that stands behind `before`; empty: there is none.
+std::string_view number_after(std::string_view text, std::string_view before) {
+  const auto at = text.find(before);
+  if (at == text.npos) return {};
+  text.remove_prefix(at + before.size());
+  return text.substr(0, text.find_first_not_of("0123456789"));
+}
+
+/// "ONNX Runtime only *guarantees* support for [...] Opset 99 is under development [...] official
+/// support for domain ai.onnx is till opset 26."
+std::optional<Error> refusal_of_opset(std::string_view text) {
+  const auto named = number_after(text, " Opset ");
+  const auto known = number_after(text, " is till opset ");
+  if (text.find("*guarantees*") == text.npos || named.empty() || known.empty()) return {};
+  return make_error(Code::kUnimplemented, "the model names operator set ", named,
+                    ", and this version of ONNX Runtime knows none above ", known,
+                    ": export the model for that one, or convert it (onnx.version_converter)");
 }
 
 // ONNX Runtime's numbers of the types that its oldest supported header does not name.
@@ -176,9 +206,12 @@ ONNXTensorElementDataType to_engine(DType dtype) {
 }
 
 Error translate(OrtErrorCode code, std::string_view text) {
+  if (auto refusal = refusal_of_opset(text)) return *std::move(refusal);
   Error error = unwrapped(code_of(code, text), text.substr(0, text.find('\n')));
   if (error.reason.empty()) error.reason = "ONNX Runtime gives no reason";
-  return error;
+  if (!is_of_unknown_operator(text)) return error;
+  return std::move(error).adding(
+      concat("; for operators of your own give their library (", OptionName::kCustomOps, ")"));
 }
 
 Status Engine::check(OrtStatus* status) const {

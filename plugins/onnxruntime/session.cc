@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "penstock/backend/request.h"
+#include "penstock/base/option_name.h"
 #include "wire.h"
 
 namespace penstock::ort {
@@ -104,7 +106,8 @@ Status Settings::set_own_threads(const std::string& value, const device::Device&
   if (!device.cpus.empty()) {
     return invalid_argument("backend option 'onnxruntime:", kThreadsOption,
                             "': a stage computes with one thread for each CPU of its device; leave "
-                            "the option out and give the stage its CPUs, as in --devices cpu:0-3");
+                            "the option out and give the stage its CPUs (",
+                            OptionName::kDevices, "), such as cpu:0-3");
   }
   int threads = 0;
   const char* const end = value.data() + value.size();
@@ -186,6 +189,20 @@ Result<Handle<OrtSession>> create_session(const Engine& engine, const CompileReq
   return Handle<OrtSession>(raw, {engine.api->ReleaseSession});
 }
 
+constexpr int kFolderOfWeightsSince = 21;  // session.model_external_initializers_file_folder_path
+
+/// With the model `in_place` of the request's, whose external data stay where they are.
+CompileRequest with_model(CompileRequest request, const std::string& in_place) {
+  if (!request.file.empty()) {
+    std::error_code ignored;
+    request.options["session.model_external_initializers_file_folder_path"] =
+        fs::absolute(request.file, ignored).parent_path().string();
+  }
+  request.file.clear();
+  request.bytes = in_place;
+  return request;
+}
+
 using CountFunction = OrtStatus*(ORT_API_CALL*)(const OrtSession*, std::size_t*);
 using NameFunction = OrtStatus*(ORT_API_CALL*)(const OrtSession*, std::size_t, OrtAllocator*,
                                                char**);
@@ -214,21 +231,30 @@ Result<std::vector<backend::Port>> read_ports(const Engine& engine, const OrtSes
 }  // namespace
 
 Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine> engine,
-                                                   const CompileRequest& request) {
-  PENSTOCK_CHECK_OK(check_request(request));
+                                                   const CompileRequest& given) {
+  PENSTOCK_CHECK_OK(check_request(given));
+  auto filled = filled_of(given);
+  if (!filled) return backend::in_model(std::move(filled).error(), given);
+  const bool replaced =
+      !filled->model.empty() && (given.file.empty() || engine->minor >= kFolderOfWeightsSince);
+  std::optional<CompileRequest> replacing;
+  if (replaced) replacing = with_model(given, filled->model);
+  const CompileRequest& request = replacing ? *replacing : given;
   PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request));
   auto session = create_session(*engine, request, settings.get());
   if (!session) {
-    Error error = std::move(session).error();
+    Error error = behind_reshape(*filled, std::move(session).error());
     // A model that fails to load without a better reason is a wrong model.
     if (error.code == Code::kUnknown) error.code = Code::kInvalidArgument;
-    return backend::in_model(std::move(error), request);
+    return backend::in_model(std::move(error), given);
   }
 
   auto model = std::make_shared<Model>();
   const OrtApi& api = *engine->api;
   model->engine = std::move(engine);
   model->session = *std::move(session);
+  model->filled = *std::move(filled);
+  model->filled.model.clear();
   PENSTOCK_TRY(model->inputs,
                read_ports(*model->engine, model->session.get(), api.SessionGetInputCount,
                           api.SessionGetInputName, api.SessionGetInputTypeInfo));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "empty.h"
 #include "engine.h"
 #include "penstock/backend/backend.h"
 
@@ -19,6 +20,7 @@ struct Model {
   std::vector<backend::Port> outputs;
   std::vector<const char*> input_names;   ///< Of `inputs`.
   std::vector<const char*> output_names;  ///< Of `outputs`.
+  Filled filled;
 };
 
 /// Builds the session with the request's settings; leaves the caller's floating-point mode as it

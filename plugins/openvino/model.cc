@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "empty.h"
 #include "penstock/backend/request.h"
 #include "penstock/base/words.h"
 #include "penstock/graph/interface.h"
@@ -260,6 +261,9 @@ Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine>
                                                    const CompileRequest& request,
                                                    std::shared_ptr<WorkerPool> pool) {
   PENSTOCK_CHECK_OK(check_request(request));
+  if (auto refused = refuse_nodes(request); !refused) {
+    return backend::in_model(std::move(refused).error(), request);
+  }
   auto model = std::make_shared<Model>();
   model->engine = std::move(engine);
   auto filled = fill(*model, request, std::move(pool));

@@ -651,15 +651,17 @@ TEST_F(OpenVinoTest, RefusesToCompileWithoutThreadsForTheEngine) {
 }
 
 TEST_F(OpenVinoTest, RefusesWhatIsNoModel) {
+  const std::string no_model =
+      "not an ONNX model: it is text; give the model's own file (.onnx), or download it again";
   EXPECT_EQ(compile_error(request_for("absent")).message(),
             "model '" + model("absent").string() + "': no such file; check the path");
   EXPECT_EQ(compile_error(request_for("junk")).code, Code::kDataLoss);
   EXPECT_EQ(compile_error(request_for("junk")).message(),
-            "model '" + model("junk").string() + "': not an ONNX model");
+            "model '" + model("junk").string() + "': " + no_model);
   CompileRequest request;
   request.name = "stage 'head'";
   request.bytes = "junk";
-  EXPECT_EQ(compile_error(request).message(), "stage 'head': not an ONNX model");
+  EXPECT_EQ(compile_error(request).message(), "stage 'head': " + no_model);
   request.bytes.clear();
   EXPECT_EQ(compile_error(request).message(), "neither a model file nor bytes given");
 }

@@ -10,12 +10,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
 from penstock.errors import Cancelled, DeadlineExceeded, PenstockError
 from penstock.threads import start_thread
+from penstock.types import Submitted
 
 if TYPE_CHECKING:
     from penstock.pipeline import Pipeline
@@ -31,6 +31,17 @@ def stop_all() -> None:
         collector.stop()
 
 
+def _settle(future: Submitted, frame: _core.Frame, error: Exception | None) -> None:
+    try:
+        if error is None:
+            future.set_result(frame)
+        else:
+            future.set_exception(error)
+    except MemoryError as failure:
+        if not future.done():
+            future.set_exception(failure.with_traceback(None))
+
+
 class Collector:
     """Knows the library's pipeline but not the Python object around it, which may be collected while
     nothing is in flight. A frame in flight keeps it."""
@@ -40,7 +51,8 @@ class Collector:
         self._changed = threading.Condition()
         self._entered = 0  # Calls that push, or are about to.
         self.way = ""  # The last of them.
-        self._pending: dict[int, tuple[Future[_core.Frame], object, Pipeline]] = {}  # By the frame's number.
+        self._pending: dict[int, tuple[Submitted, object, Pipeline]] = {}  # By the frame's number.
+        self._unordered: set[Submitted] = set()  # Whose frames the library gives, and the thread does not take out.
         self._callback_waits = False  # For room.
         self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
         self._left: set[object] = set()  # Streams whose frames nobody wants.
@@ -50,7 +62,7 @@ class Collector:
 
     @property
     def busy(self) -> bool:
-        return self._entered > 0 or bool(self._pending)
+        return self._entered > 0 or bool(self._pending) or bool(self._unordered)
 
     def enter(self, way: str) -> None:
         """Before each submit() or try_submit(); `way` is what the user called."""
@@ -58,16 +70,18 @@ class Collector:
             self._entered += 1
             self.way = way
 
-    def submit(self, keep: Pipeline, feed: Any, timeout: float | None, how: dict[str, Any]) -> Future[_core.Frame]:
-        """`how`: the frame's tag, stream, deadline and priority, as the library's push() takes them."""
+    def submit(self, keep: Pipeline, feed: Any, timeout: float | None, how: dict[str, Any]) -> Submitted:
+        """`how`: the frame's tag, stream, deadline, priority and in_order, as the library's push() takes them."""
         patience = math.inf if timeout is None else timeout
         within = threading.current_thread() is self._thread
         push = self._push_within_callback if within else self._push_behind_callbacks
+        if not how["in_order"]:
+            return self._submit_unordered(lambda done: push(feed, patience, how | {"done": done}), keep)
         future = self._submit(lambda: push(feed, patience, how), None, keep)
         assert future is not None
         return future
 
-    def try_submit(self, keep: Pipeline, key: object, feed: Any, tag: Any, number: int) -> Future[_core.Frame] | None:
+    def try_submit(self, keep: Pipeline, key: object, feed: Any, tag: Any, number: int) -> Submitted | None:
         """None where there is no room. The result is the frame however it ended. `key`: of leave(); `number`: of
         the pipeline's stream."""
         return self._submit(
@@ -80,7 +94,9 @@ class Collector:
             owners = {owner for _, owner, _ in self._pending.values()}
             self._left.add(stream)
             self._left &= owners
-            if owners and owners <= self._left and not self._entered:  # Else it would be others' frames too.
+            if (
+                owners and owners <= self._left and not self._entered and not self._unordered
+            ):  # Else it would be others' frames too.
                 self._core.give_up()
 
     def stop(self) -> None:
@@ -117,7 +133,8 @@ class Collector:
         with contextlib.suppress(DeadlineExceeded):
             frame = self._core.pop(timeout)
             if frame is not None:
-                self._taken_out.append(frame.take())
+                self._taken_out.append(frame)  # First: take() may be refused memory.
+                frame.take()
 
     def _push_behind_callbacks(self, feed: Any, timeout: float, how: dict[str, Any]) -> int:
         """push() by any other thread."""
@@ -135,18 +152,42 @@ class Collector:
         """push() at the end of a wait. The error tells of the whole."""
         return self._core.push(feed, left, told=timeout, **how)
 
-    def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Future[_core.Frame] | None:
+    def _submit(self, push: Callable[[], int | None], stream: object, keep: Pipeline) -> Submitted | None:
         try:
             number = push()
             return None if number is None else self._expect(number, stream, keep)
         finally:
-            with self._changed:
-                self._entered -= 1
-                self._changed.notify_all()
+            self._leave_submit()
 
-    def _expect(self, number: int, stream: object, keep: Pipeline) -> Future[_core.Frame]:
-        future: Future[_core.Frame] = Future()
-        future.set_running_or_notify_cancel()
+    def _leave_submit(self) -> None:
+        with self._changed:
+            self._entered -= 1
+            self._changed.notify_all()
+
+    def _submit_unordered(self, push: Callable[[Callable[[_core.Frame], None]], int], keep: Pipeline) -> Submitted:
+        future = Submitted()
+
+        def done(frame: _core.Frame, _keep: Pipeline = keep) -> None:
+            future.number = frame.number  # Before those who wait look.
+            with self._changed:
+                self._unordered.discard(future)
+            _settle(future, frame, frame.error)
+
+        with self._changed:
+            self._unordered.add(future)
+        try:
+            future.number = push(done)
+        except BaseException:
+            with self._changed:
+                self._unordered.discard(future)
+            raise
+        finally:
+            self._leave_submit()
+        return future
+
+    def _expect(self, number: int, stream: object, keep: Pipeline) -> Submitted:
+        future = Submitted()
+        future.number = number
         with self._changed:
             if not self._stopped:
                 self._pending[number] = (future, stream, keep)
@@ -189,14 +230,7 @@ class Collector:
         if taken is None:
             return  # Ctrl-C came between the two.
         future, stream, _keep = taken
-        try:
-            if stream is not None or frame.error is None:
-                future.set_result(frame)
-            else:
-                future.set_exception(frame.error)
-        except MemoryError as failure:
-            if not future.done():
-                future.set_exception(failure.with_traceback(None))
+        _settle(future, frame, frame.error if stream is None else None)
 
     def _settle_all(self, error: PenstockError | MemoryError) -> None:
         with self._changed:

@@ -34,7 +34,7 @@ def verify(
 
     ``report["verdict"]`` is ``"right"``, ``"wrong"`` or ``"inconclusive"`` (wrong outputs could have passed:
     give other frames), ``report["ok"]`` whether it is right; each of ``report["outputs"]`` has its own
-    ``verdict``, ``reason``, and what was ``allowed``. ``docs/cli.md`` tells how that is measured.
+    ``verdict``, ``reason``, and what was ``allowed``. ``docs/judging.md`` tells how that is measured.
 
     model: the file that the package was made from (default: that file, if unchanged).
     frames: values by input, ``[{"x": array}, ...]``, or of an only input the arrays, as of ``penstock.io.wav``; or

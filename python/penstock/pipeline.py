@@ -10,7 +10,6 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeVar
@@ -22,7 +21,7 @@ from penstock.judge import verify
 from penstock.show import Plan, table
 from penstock.stream import AsyncStream, Stream
 from penstock.turns import Turns
-from penstock.types import Array, Feed, Path, Stats, plain
+from penstock.types import Array, Feed, Path, Stats, Submitted, plain
 from penstock.watching import Watching, watch
 
 if TYPE_CHECKING:
@@ -59,6 +58,8 @@ def _how(
         raise unexpected("priority", "'normal' or 'high'", priority)
     called("done", done, "what is called with the frame, such as queue.put")
     left = seconds("deadline", deadline)
+    if left is not None and left < 0:
+        raise unexpected("deadline", "0 or more seconds from now, or None", deadline)
     return {
         "tag": tag,
         "stream": counted("stream", stream, 7),
@@ -193,13 +194,18 @@ class Pipeline:
         stream: int = 0,
         deadline: float | None = None,
         priority: Literal["normal", "high"] = "normal",
-    ) -> Future[_core.Frame]:
+        in_order: bool = True,
+    ) -> Submitted:
         """Pushes a frame; the future's result is the :class:`Frame`, its exception the frame's error.
 
-        Waits for room as :meth:`push` does. The frame is on its way at once: the future cannot be cancelled.
+        Waits for room as :meth:`push` does. The frame is on its way at once: the future cannot be cancelled, but
+        ``cancel_frame(future.number)`` cancels the frame. Futures are done in the order of their frames' numbers.
+
+        in_order: False: this one as soon as the frame is done, behind those of its stream alone. Its callbacks
+            are then called as ``done`` of :meth:`push` is.
         """
         given, patience = plain(feed), seconds("timeout", timeout)
-        how = _how(tag, stream, deadline, priority)
+        how = _how(tag, stream, deadline, priority, None, in_order)
         return self._turns.enter_collector("submit").submit(self, given, patience, how)
 
     def push(
@@ -302,6 +308,9 @@ class Pipeline:
         place between two frames: numbers and order go on, nothing is lost. The values of states go over, and
         parameters that were set. What does not start, or has other inputs, outputs, states or parameters, is
         refused, and what runs goes on.
+
+        Raises FailedPrecondition in a frame's callback (``done``) where it would wait for that callback's own end:
+        while another call of it runs, and while the plan before the last one has not ended.
         """
         for text in self._core.replace(path_text("path", path)):
             warnings.warn(text, PenstockWarning, stacklevel=2)
@@ -377,7 +386,8 @@ class Pipeline:
         self._core.close()
 
     def drain(self, timeout: float | None = None) -> None:
-        """Waits until all that was pushed can be taken out; callbacks may still be running then."""
+        """Waits until all that was pushed before can be taken out, and until the callbacks (``done``) of that have
+        returned; a callback that calls it waits for none. No call waits for more frames to go with these."""
         self._core.drain(seconds("timeout", timeout))
 
     def cancel(self) -> None:
@@ -393,10 +403,12 @@ class Pipeline:
     def shut_down(self, timeout: float | None = 5.0) -> None:
         """Cancels and ends all threads. Results that are held stay; futures get Cancelled.
 
-        timeout: how many seconds calls in progress may take to end; None: as long as they take. A call
-            that still runs then, or at Ctrl-C, is left behind: a PenstockWarning names its stage, and its
-            thread and what that may touch stay. ``with``, the garbage collector and the end of the process
-            wait for the 5 seconds.
+        timeout: how many seconds calls in progress and callbacks (``done``) may take to end; None: as long as
+            they take. A call that still runs then, or at Ctrl-C, is left behind: a PenstockWarning names its
+            stage, and its thread and what that may touch stay. A callback that still runs is left behind
+            likewise, named by its frame: the frames after it get their callbacks, on its thread, once it
+            returns, and not at all where it never does. ``with``, the garbage collector and the end of the
+            process wait for the 5 seconds.
         """
         patience = seconds("timeout", timeout)
         try:
@@ -520,9 +532,12 @@ class StreamOf:
         *,
         deadline: float | None = None,
         priority: Literal["normal", "high"] = "normal",
-    ) -> Future[_core.Frame]:
+        in_order: bool = True,
+    ) -> Submitted:
         """:meth:`Pipeline.submit` of a frame of this stream."""
-        return self._pipeline.submit(feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority)
+        return self._pipeline.submit(
+            feed, timeout, tag, stream=self._number, deadline=deadline, priority=priority, in_order=in_order
+        )
 
     def stream(
         self,

@@ -225,9 +225,11 @@ class _Feeder:
             item = next(self._source)
         except StopIteration:
             self._exhausted = True
+            self._core.hurry_in_flight()  # No batch has more to wait for.
             return False
         except self._kept as error:  # Comes out behind the frames before it.
             self._exhausted = True
+            self._core.hurry_in_flight()
             self._order.append(error)
             return True
         try:
@@ -451,9 +453,11 @@ class AsyncStream(Generic[Item]):
             item = taken.result()
         except StopAsyncIteration:
             self._exhausted = True
+            self._pipeline._core.hurry_in_flight()
             return False
         except Exception as error:
             self._exhausted = True
+            self._pipeline._core.hurry_in_flight()
             self._fail(error)
             return True
         try:

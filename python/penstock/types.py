@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from os import PathLike
 from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
+
+from penstock import _core
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -119,6 +122,25 @@ class EdgeStats(TypedDict):
     backend_allocated: bool
 
 
+class Submitted(Future[_core.Frame]):
+    """What :meth:`Pipeline.submit` gives: a future of the frame, which is on its way."""
+
+    number: int
+    """The frame's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.set_running_or_notify_cancel()
+
+
+class PlanStats(TypedDict):
+    """How many ``frames`` were pushed to a plan before another one took its place; ``label``: ``"at the start"``, or
+    the path that :meth:`Pipeline.replace` was given."""
+
+    label: str
+    frames: int
+
+
 class Stats(TypedDict):
     """What :meth:`Pipeline.stats` gives; the names are those of ``penstock bench --json``."""
 
@@ -132,6 +154,7 @@ class Stats(TypedDict):
     streams_evicted: int
     copies: int
     memory_bytes: int | None
+    plans: list[PlanStats]
     stages: list[StageStats]
     edges: list[EdgeStats]
 

@@ -335,7 +335,8 @@ std::string verify(const std::string& package, nb::dict given) {
   run_aside([=](const Abandoned& abandoned) {
     report->emplace(verify_package(package, asked, settings, abandoned));
   });
-  return measure::to_json(value_or_raise(**std::move(report)));
+  auto told = value_or_raise(**std::move(report));
+  return measure::to_json(told);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "penstock/base/error.h"
 #include "penstock/graph/containers.h"
 #include "tensors.h"
+#include "text.h"
 
 namespace penstock::python {
 namespace {
@@ -107,6 +108,14 @@ nb::dict stats_dict(const pipeline::Stats& stats) {
   dict["streams"] = stats.streams;
   dict["streams_evicted"] = stats.streams_evicted;
   dict["memory_bytes"] = stats.memory_bytes;
+  nb::list plans;
+  for (const auto& [label, frames] : stats.plans) {
+    nb::dict plan;
+    plan["label"] = text_object(label);
+    plan["frames"] = frames;
+    plans.append(plan);
+  }
+  dict["plans"] = plans;
   nb::list stages;
   for (const auto& stage : stats.stages) stages.append(stage_dict(stage));
   dict["stages"] = stages;

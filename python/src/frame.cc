@@ -25,7 +25,9 @@ Lease::~Lease() {
 
 void Lease::detach() {
   if (!output_ || generation_ != fork_generation()) return;
-  for (std::size_t i = 0; i < output_->size(); ++i) taken_.push_back(output_->take(i));
+  taken_.reserve(output_->size());
+  // Where memory is refused for one, those before it stay taken, and the next call goes on.
+  while (taken_.size() < output_->size()) taken_.push_back(output_->take(taken_.size()));
   output_.reset();
 }
 

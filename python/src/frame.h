@@ -33,7 +33,7 @@ class Lease {
   ~Lease();
 
   [[nodiscard]] const Tensor& operator[](std::size_t index) const {
-    return output_ ? (*output_)[index] : taken_[index];
+    return index < taken_.size() ? taken_[index] : (*output_)[index];
   }
   void detach();
   [[nodiscard]] bool detached() const { return !output_; }

@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 #include "penstock/base/memory_left.h"
+#include "penstock/base/thread.h"
 #include "penstock/pipeline/paused_clock.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::python {
 namespace {
@@ -200,8 +200,7 @@ void run_aside(std::function<void(const Abandoned&)> work) {
   constexpr std::size_t kOfAThread = std::size_t{32} << 20U;
   check(check_memory_left(kOfAThread));
   auto aside = std::make_shared<Aside>();
-  check(pipeline::start_thread(aside->thread,
-                               [aside, work = std::move(work)] { run(work, *aside); }));
+  check(start_thread(aside->thread, [aside, work = std::move(work)] { run(work, *aside); }));
   while (!ends_soon(*aside)) {
     if (PyErr_CheckSignals() != 0) {
       aside->abandoned.store(true, std::memory_order_relaxed);
@@ -215,7 +214,7 @@ void run_aside(std::function<void(const Abandoned&)> work) {
 
 void leave_aside(std::function<void()> work) {
   auto& later = all_later().emplace_back(std::move(work));
-  static_cast<void>(pipeline::start_thread(later.thread, [&later] { later.work(); }));
+  static_cast<void>(start_thread(later.thread, [&later] { later.work(); }));
 }
 
 void join_aside(std::chrono::nanoseconds patience) {

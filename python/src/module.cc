@@ -9,6 +9,7 @@
 #include "gil.h"
 #include "make.h"
 #include "modules.h"
+#include "penstock/base/option_name.h"
 #include "penstock/session/session.h"
 #include "pipeline.h"
 #include "ready.h"
@@ -37,6 +38,7 @@ NB_MODULE(_core, module) {
   namespace python = penstock::python;
   namespace nb = nanobind;
 
+  penstock::set_language(penstock::Language::kPython);
   // A pipeline in a global variable is there at the end by right; its threads are not, see below.
   nb::set_leak_warnings(false);
   python::watch_forks();

@@ -58,10 +58,11 @@ std::chrono::steady_clock::time_point to_time(double seconds) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since_start));
 }
 
-void warn_of(const std::vector<std::string>& left_behind) {
-  for (const auto& call : left_behind) {
+void warn_of(const pipeline::Pipeline::LeftBehind& left_behind) {
+  for (const auto& call : left_behind.calls) {
     warn(call + "; with max_run_ms=... a call that hangs is an error of its frame");
   }
+  for (const auto& callback : left_behind.callbacks) warn(callback);
 }
 
 /// \pre the caller does not hold the GIL, which the threads may want.
@@ -430,7 +431,8 @@ std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag,
   throw_away_given_up(running);
   const auto inputs = tensors_of(feed);
   auto options = options_of(how, tag);
-  const auto frame = running->try_push(inputs, options);
+  auto frame = running->try_push(inputs, options);
+  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
   if (frame) {
     note_pushed(*frame, options.done != nullptr);
     return *frame;
@@ -580,19 +582,23 @@ Pipeline::Running Pipeline::without_given_up() {
 }
 
 void Pipeline::reset_states() {
-  check(without_given_up()->reset_states());
+  const Running running = without_given_up();
+  check(without_gil([&] { return running->reset_states(); }));
 }
 
 void Pipeline::reset_stream(std::uint64_t stream) {
-  check(without_given_up()->reset_stream(stream));
+  const Running running = without_given_up();
+  check(without_gil([&] { return running->reset_stream(stream); }));
 }
 
 void Pipeline::end_stream(std::uint64_t stream) {
-  check(without_given_up()->end_stream(stream));
+  const Running running = without_given_up();
+  check(without_gil([&] { return running->end_stream(stream); }));
 }
 
 nb::dict Pipeline::save_stream(std::uint64_t stream) {
-  const auto states = value_or_raise(without_given_up()->save_stream(stream));
+  const Running running = without_given_up();
+  const auto states = value_or_raise(without_gil([&] { return running->save_stream(stream); }));
   nb::dict saved;
   for (const auto& [name, value] : states) {
     saved[text_object(name)] = value_or_raise(to_python(value, make_owner(value.owner()), name));
@@ -617,7 +623,7 @@ void Pipeline::restore_stream(std::uint64_t stream, nb::handle states) {
     }
     named.emplace_back(std::move(name), *std::move(value));
   }
-  check(running->restore_stream(stream, named));
+  check(without_gil([&] { return running->restore_stream(stream, named); }));
 }
 
 std::vector<std::string> Pipeline::replace(const std::string& path) {
@@ -640,6 +646,7 @@ std::vector<std::string> Pipeline::replace(const std::string& path) {
   }
   if (replaced->error) raise(*replaced->error);
   package_ = std::make_shared<const plan::Package>(std::move(replaced->package));
+  run_.pipeline.label = path;
   look_at_outputs();
   return replaced->warnings;
 }
@@ -655,8 +662,9 @@ void Pipeline::close() {
 
 void Pipeline::drain(std::optional<double> timeout) {
   const Running running = this->running();
+  const auto end = pushed_;
   check(wait_in_slices(to_duration(timeout),
-                       [&](std::chrono::nanoseconds slice) { return running->drain(slice); }));
+                       [&](std::chrono::nanoseconds slice) { return running->drain(slice, end); }));
 }
 
 bool Pipeline::cancel_frame(std::uint64_t number) {
@@ -699,6 +707,10 @@ std::uint64_t Pipeline::in_flight() const {
 
 void Pipeline::give_up() {
   if (running_) running_->give_up();
+}
+
+void Pipeline::hurry_in_flight() {
+  if (pushed_ > 0 && alive()) running_->hurry(pushed_ - 1);
 }
 
 void Pipeline::give_up_in_flight() {
@@ -825,6 +837,7 @@ void bind_pipeline(nb::module_& module) {
            nb::arg("timeout").none() = 5.0)
       .def("give_up", nb::overload_cast<>(&Pipeline::give_up))
       .def("give_up_in_flight", &Pipeline::give_up_in_flight)
+      .def("hurry_in_flight", &Pipeline::hurry_in_flight)
       .def("stats", &Pipeline::stats)
       .def(
           "write_trace",

@@ -72,8 +72,9 @@ class Pipeline {
   void drain(std::optional<double> timeout);
   void cancel();
   bool cancel_frame(std::uint64_t number);
-  /// cancel(), then the end of all threads. Frames that are held stay. Calls that still run after
-  /// `timeout` seconds (None: there is no limit), or at Ctrl-C, are left behind, with a warning.
+  /// cancel(), then the end of all threads. Frames that are held stay. Calls and callbacks
+  /// that still run after `timeout` seconds (None: there is no limit), or at Ctrl-C, are left
+  /// behind, with a warning.
   void shut_down(std::optional<double> timeout);
 
   /// Frames pushed that have not come out, those given up left aside.
@@ -82,6 +83,8 @@ class Pipeline {
   void give_up();
   /// The same, and it is thrown away as it comes out.
   void give_up_in_flight();
+  /// No call waits for more frames to go with those that were pushed.
+  void hurry_in_flight();
   /// \raises FailedPrecondition in a forked child.
   void check_process() const;
 

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "errors.h"
+#include "penstock/base/option_name.h"
 #include "penstock/session/load.h"
 #include "penstock/session/refused_node.h"
 #include "pipeline.h"
@@ -30,8 +31,8 @@ Result<graph::InputValue> to_input_value(const std::string& name, nb::handle val
     if (!tensor) return std::move(tensor).error().within({Where::kInput, name});
     return graph::InputValue(tensor->clone());
   }
-  return invalid_argument("--constant: expected an array of numbers, booleans or texts, found ",
-                          dtype_name)
+  return invalid_argument(OptionName::kConstants,
+                          ": expected an array of numbers, booleans or texts, found ", dtype_name)
       .within({Where::kInput, name});
 }
 
@@ -124,7 +125,7 @@ Result<std::vector<device::Device>> to_devices(const std::string& text) {
   auto devices = device::parse_devices(text);
   if (!devices) return std::move(devices).error().within("devices");
   for (const auto& device : *devices) {
-    if (device.host.empty()) PENSTOCK_CHECK_OK(device::check_available(device));
+    if (!device.is_remote()) PENSTOCK_CHECK_OK(device::check_available(device));
   }
   return devices;
 }
@@ -207,6 +208,7 @@ Status start(plan::Package package, RunOptions run, Made& made) {
   for (const auto& callable : run.callables) {
     run.pipeline.functions.push_back(callable.function);
   }
+  run.pipeline.label = "at the start";
   auto options = run.pipeline;
   options.warn = [&made](const std::string& text) { made.warnings.push_back(text); };
   options.stopped = made.abandoned;
@@ -224,6 +226,7 @@ Status replace(pipeline::Pipeline& running, const std::filesystem::path& path,
   plan::apply(run.stream, package.plan);
   replaced.warnings = plan::options_without_effect(run.stream, package.plan);
   auto options = run.pipeline;
+  options.label = path.string();
   options.warn = [&](const std::string& text) { replaced.warnings.push_back(text); };
   options.stopped = replaced.abandoned;
   PENSTOCK_CHECK_OK(running.replace(package.plan, package.folder, backends(), options));

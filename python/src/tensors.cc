@@ -14,6 +14,7 @@
 
 #include "held.h"
 #include "penstock/graph/containers.h"
+#include "penstock/tensor/reshaping.h"
 #include "text.h"
 
 namespace penstock::python {
@@ -108,51 +109,19 @@ DType dtype_of(nb::dlpack::dtype type) {
   return DType::kUndefined;
 }
 
-std::string in_brackets(std::span<const std::int64_t> numbers) {
-  return concat("(", join(numbers, ", ", [](auto n) { return std::to_string(n); }), ")");
-}
-
-/// The axes of `found` in an order in which its sizes are the wanted ones, axes of size 1 first and
-/// left out of what is compared; empty: it has others.
-std::vector<std::int64_t> order_for(const std::vector<std::int64_t>& wanted,
-                                    std::span<const std::int64_t> found) {
-  std::vector<std::int64_t> axes;
-  const auto is_taken = [&](std::int64_t axis) { return std::ranges::count(axes, axis) != 0; };
-  const auto take = [&](std::int64_t size, std::size_t most) {
-    for (std::size_t i = 0; i < found.size() && most > 0; ++i) {
-      const auto axis = static_cast<std::int64_t>(i);
-      if (found[i] != size || is_taken(axis)) continue;
-      axes.push_back(axis);
-      --most;
-    }
-  };
-  take(1, found.size());
-  for (const auto size : wanted) {
-    if (size != 1) take(size, 1);
-  }
-  return axes.size() == found.size() ? axes : std::vector<std::int64_t>();
-}
-
-/// What gives `found`, of as many elements, the wanted shape, and keeps each element's meaning: a
-/// picture whose colours come last is not told to be read as one whose colours come first.
-std::string reshaping(const std::vector<std::int64_t>& wanted,
-                      std::span<const std::int64_t> found) {
-  const auto axes = order_for(wanted, found);
-  const auto reshape = concat(".reshape", in_brackets(wanted));
-  if (axes.empty()) return concat("; ", reshape, " gives it that shape");
-  std::vector<std::int64_t> sizes;
-  for (const auto axis : axes) sizes.push_back(found[static_cast<std::size_t>(axis)]);
-  const bool in_order =
-      std::ranges::is_sorted(axes.begin() + std::ranges::count(found, 1), axes.end());
-  if (in_order) return concat("; ", reshape, " gives it that shape");
-  return concat("; its dimensions are in another order, numpy.ascontiguousarray(x.transpose",
-                in_brackets(axes), ")", sizes == wanted ? "" : reshape, " puts them in this one");
+/// As penstock.io reads pictures.
+bool is_picture(const Tensor& found) {
+  const auto dims = found.dims();
+  return found.dtype() == DType::kU8 && dims.size() == 3 && dims[2] == 3;
 }
 
 /// What to do about a tensor that does not fit, which came from an array of numpy or of another
 /// library.
 std::string advice(const Type& type, const Tensor& found, bool of_numpy) {
   if (type.dtype != found.dtype()) {
+    if (is_picture(found) && type.dtype == DType::kF32 && type.ranked && type.dims.size() > 2) {
+      return "; penstock.io.prepare(image, pipeline.get_inputs()[0]) makes a picture fit";
+    }
     const std::string name = numpy_name(type.dtype);
     if (name.empty()) return "";
     return of_numpy ? "; convert it with .astype('" + name + "')"
@@ -167,7 +136,7 @@ std::string advice(const Type& type, const Tensor& found, bool of_numpy) {
   }
   if (count != found.count())
     return "; resize it, or declare another shape where the pipeline is made";
-  return reshaping(wanted, found.dims());
+  return "; " + reshaping(wanted, found.dims());
 }
 
 /// What makes an array of what is none.

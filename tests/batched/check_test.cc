@@ -70,6 +70,49 @@ TEST_F(BatchCheckTest, NamesTheModelWhoseOutputDiffers) {
                     HasSubstr(" of 6 values outside the tolerance")));
 }
 
+/// Of open shapes, in batches of two.
+Result<plan::Plan> split_open(const std::string& network, const std::string& shape,
+                              const fs::path& package, const backend::Registry& backends) {
+  graph::ImportOptions import;
+  const auto parsed = graph::parse_shape(shape);
+  import.shapes.insert(*parsed);
+  partition::SplitOptions options;
+  options.batches[""] = {.frames = 2};
+  return split_model(graph::import_text(network, import), options, {}, package, backends);
+}
+
+TEST_F(BatchCheckTest, SaysWhichInputsTheModelOfOneFrameDoesNotTake) {
+  const auto plan = split_open(R"(<ir_version: 8, opset_import: ["" : 17]> net
+      (float[n,4] x) => (float[m,4] y) <float[3,4] c = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}>
+      { [add] y = Add(x, c) })",
+                               "x=1..9x4", package(), backends_);
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message(),
+              AllOf(HasSubstr("stage 'stage0': model 'stages/0.onnx': its model of one frame does "
+                              "not take input 'x' as f32[9,4], with which the models for several "
+                              "are checked: fix sizes (--shape), or leave the stage out"),
+                    HasSubstr("; node 'add' (Add) reads 'x' ")));
+}
+
+// Of the size that is tried first, 4, both models are right.
+TEST_F(BatchCheckTest, TriesAnotherSizeOfOpenDimensions) {
+  const auto plan = split_open(R"(<ir_version: 8, opset_import: ["" : 17]> net
+      (float[1,n] x) => (float[1,n] y) { [neg] y = Neg(x) })",
+                               "x=1x1..4", package(), backends_);
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_TRUE(check_batches(*plan, package(), backends_));
+  const auto wrong = graph::import_text(R"(<ir_version: 8, opset_import: ["" : 17]> net
+      (float[2,n] x) => (float[2,n] y) <int64 four = {4}>
+      { s = Shape <start = 1> (x) z = Sub(s, four) f = Cast <to = 1> (z) a = Neg(x) y = Add(a, f) })");
+  const auto file = package() / plan->stages.at(0).partitions.at(0).batched.at(0).model;
+  ASSERT_TRUE(graph::write_onnx(graph::Subgraph::whole(wrong), file, {}));
+  const auto checked = check_batches(*plan, package(), backends_);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message(),
+              AllOf(HasSubstr("output 'y': 2 frames in one call give something else"),
+                    HasSubstr(" of 4 values outside the tolerance")));
+}
+
 // y = 2 x, in three frames a call, on a device whose memory the host cannot read.
 struct BatchOnAccelerator : ::testing::Test {
   BatchOnAccelerator() {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
@@ -39,6 +40,23 @@ class Outcome:
 @pytest.fixture(scope="session")
 def program() -> Path:
     return find_program()
+
+
+@pytest.fixture(scope="session")
+def peaks(program, tmp_path_factory) -> Path:
+    """A database of costs that knows what the machine could do at most, and nothing else: a build would measure it."""
+    file = tmp_path_factory.mktemp("peaks") / "costs.db"
+    command = [str(program), "devices", "--peaks"]
+    subprocess.run(command, env=os.environ | {"PENSTOCK_COSTS": str(file)}, capture_output=True, check=True)
+    return file
+
+
+@pytest.fixture
+def own_costs(peaks, tmp_path, monkeypatch) -> Path:
+    """A database of costs of the test's own, with the machine's peaks."""
+    file = Path(shutil.copy(peaks, tmp_path / "costs.db"))
+    monkeypatch.setenv("PENSTOCK_COSTS", str(file))
+    return file
 
 
 @pytest.fixture
@@ -302,11 +320,13 @@ def twice(tmp_path):
 
 @pytest.fixture
 def synthetic_backends(program, tmp_path, monkeypatch):
-    """Writes what the synthetic backends are told to do."""
+    """Writes what the synthetic backends are told to do. OpenVINO is not there: builds would try its three ways, and
+    start them for the comparison, for seconds each, and no test of these backends looks at them."""
     folder = program.parent.parent / "lib" / "synthetic"
     if not folder.is_dir():
         pytest.skip(f"no synthetic backends in {folder}: build them (target penstock_synthetic_backends)")
     monkeypatch.setenv("PENSTOCK_PLUGIN_PATH", str(folder))
+    monkeypatch.setenv("PENSTOCK_OPENVINO", "/absent")
 
     def write(**backends):
         file = tmp_path / "synthetic.json"

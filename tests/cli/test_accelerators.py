@@ -13,11 +13,9 @@ NEAR = {"copy_latency": 1e-5, "copy_bandwidth": 1e9, "name": "made-up 1"}
 
 
 @pytest.fixture(autouse=True)
-def costs(tmp_path, monkeypatch):
+def costs(own_costs):
     """A database of costs of the test's own."""
-    file = tmp_path / "costs.db"
-    monkeypatch.setenv("PENSTOCK_COSTS", str(file))
-    return file
+    return own_costs
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream
         assert refused.code == 1
         assert refused.error.endswith(
             f"stage 'scale': function library '{library}': native code is not allowed here; "
-            "leave out --no-native-code, in Python native_code=False, if you trust it"
+            "leave out --no-native-code, if you trust it"
         )
     with open(moved / library, "ab") as file:
         file.write(b"x")
@@ -328,7 +328,7 @@ def test_an_application_is_measured_beside_itself_one_frame_at_a_time(well, pens
     assert report["missing"] == ["the engines alone: they cannot run what it does, as it holds functions"]
     assert "--model: no engine alone runs what" in penstock("bench", file, "--model", "plus.onnx").error
     assert penstock("bench", file, "--seed", "1").error.endswith(
-        "function 'scale': negative; the inputs were random: give frames that come out with --input"
+        "function 'scale': negative; the inputs were random: give frames that come out (--input)"
     )
 
 
@@ -344,7 +344,7 @@ def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path, com
     assert refused.code == 1
     assert re.fullmatch(
         r"app.yaml:\d+: node 'scale': function library 'no_library.so': native code is not allowed here; "
-        r"leave out --no-native-code, in Python native_code=False, if you trust it",
+        r"leave out --no-native-code, if you trust it",
         refused.error.replace(f"{tmp_path}/", ""),
     )
     assert not (tmp_path / "app.penstock").exists()
@@ -534,6 +534,8 @@ def test_each_input_is_a_stream_of_its_own(well, penstock, tmp_path):
     repeated = well("run", model, "--state", "t=s", *files, "--output", "-").out.splitlines()
     assert len(repeated) == 9  # Without --streams one behind the other.
     assert not any("stream" in json.loads(line) for line in repeated)
+    random = well("run", model, "--state", "t=s", "--streams", "3", "--frames", "7", "--output", "-").out.splitlines()
+    assert [json.loads(line).get("stream", 0) for line in random] == [0, 1, 2, 0, 1, 2, 0]
     refused = penstock("run", model, "--state", "t=s", "--streams", "2", *files)
     assert "3 files of an input are as many streams: expected at most 2; give --streams 3" in refused.error
 
@@ -683,7 +685,7 @@ def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
     assert penstock("run", "app.yaml").error.startswith("app.yaml:2: not YAML: ")  # As it was named.
     assert "no such file" in penstock("run", "nowhere.yaml").error
     for option, given in [("--state", "a=b"), ("--batch", "2")]:
-        assert "--state and --batch are for a model" in penstock("run", write(tmp_path, app), option, given).error
+        assert f"{option}: is for a model" in penstock("run", write(tmp_path, app), option, given).error
     assert "expected -o, --no-native-code and --json only" in (
         penstock("split", write(tmp_path, app), "--cut", "plus", "-o", "p").error
     )
@@ -713,7 +715,7 @@ NETWORK = ["network: plus.onnx", "inputs: {x: x}"]
         ),
         ("f32[4]", [*NETWORK, "devices: cpu:9999"], 2, "device 'cpu:9999': CPU 9999 is not among"),
         ("f32[4]", [*FUNCTION, "devices: cpu:9999"], 3, "device 'cpu:9999': CPU 9999 is not among"),
-        ("f32[4]", [*NETWORK, "backend: none"], 2, "no backend 'none'; there are: "),
+        ("f32[4]", [*NETWORK, "backend: none"], 2, "backend 'none': there is none of that name; there are: "),
         ("f32[4]", [*NETWORK, "options: {none: 1}"], 2, "backend option 'onnxruntime:none': unknown; "),
         ("f32[4]", [*NETWORK, "custom_ops: [app.yaml]"], 2, "custom-operator library 'app.yaml': "),
         ("f32[4]", [*NETWORK, "cuts: [zero]"], 2, "cut 'zero': no node or tensor of that name; "),

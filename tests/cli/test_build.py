@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -22,23 +23,22 @@ FIELDS = {"model", "goal", "devices", "chosen", "ways", "simple", "parts", "node
 
 
 @pytest.fixture(autouse=True)
-def costs(tmp_path, monkeypatch):
+def costs(own_costs):
     """A database of costs of the test's own."""
-    file = tmp_path / "costs.db"
-    monkeypatch.setenv("PENSTOCK_COSTS", str(file))
-    return file
+    return own_costs
 
 
 @pytest.fixture(scope="module")
-def simple_ways(program, tmp_path_factory, cpu) -> Path:
-    """A database that knows the simple ways of the chain, which each build of it measures first, and nothing else."""
+def simple_ways(program, peaks, tmp_path_factory, cpu) -> Path:
+    """A database that knows the machine's peaks and the simple ways of the chain that are left without OpenVINO, which
+    each build of it measures first, and nothing else."""
     folder = tmp_path_factory.mktemp("simple_ways")
-    file = folder / "costs.db"
+    file = Path(shutil.copy(peaks, folder / "costs.db"))
     for devices in (f"cpu:{cpu}", "all"):
         command = [program, "build", save_chain(folder), "-o", folder / "never", "--devices", devices, "-v"]
-        environment = os.environ | {"PENSTOCK_COSTS": str(file)}
+        environment = os.environ | {"PENSTOCK_COSTS": str(file), "PENSTOCK_OPENVINO": "/absent"}
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-            assert any("running the reference" in line for line in process.stderr)
+            assert any("trying onnxruntime" in line for line in process.stderr)
             process.kill()
     return file
 
@@ -200,10 +200,59 @@ def test_what_was_chosen_is_measured_again_where_it_is_not_what_it_was(build, ch
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
     synthetic(a={"seconds": {"*": 2e-4}})
     assert build(chain, *options, budget="3s")["measured_again"] == ""
-    synthetic(a={"seconds": {"*": 2e-2}})
+    synthetic(a={"seconds": {"*": 2e-3}})
     again = build(chain, *options, package="again.penstock", budget="3s")
     assert "slower than when it was chosen" in again["measured_again"] and again["measured_plans"] > 0
-    assert again["period_seconds"] >= 8e-2  # Four nodes: what is predicted is what is so now.
+    assert again["period_seconds"] >= 8e-3  # Four nodes: what is predicted is what is so now.
+
+
+def damage_the_last_part(costs: Path) -> None:
+    """In a file that is too large for all its pages to be read when it is opened: the page on which the next part is to
+    be written."""
+    page, last = 4096, 179
+    with sqlite3.connect(costs) as database:
+        for i in range(last + 1):
+            database.execute(
+                "INSERT INTO parts (model, structure, inputs, precision, backend, engine, device, threads, condition,"
+                " options, name, seconds, low, high, runs, measured_at)"
+                " VALUES (?, ?, '', 'f32', 'acme', '1', 'd', 1, 'alone', '', ?, 1, 1, 1, 1, 1)",
+                (f"filler{i}", f"like{i}", "n" * 100_000),
+            )
+    database.close()
+    content = bytearray(costs.read_bytes())
+    (place,) = (
+        at
+        for at in range(0, len(content), page)
+        if f"filler{last}like{last}".encode() in content[at : at + page] and b"n" * 100 in content[at : at + page]
+    )
+    content[place : place + page] = b"x" * page
+    costs.write_bytes(content)
+
+
+def damage_the_index_of_parts(costs: Path) -> None:
+    """In a file that is too large for all its pages to be read when it is opened: what is read to find a part."""
+    damage_the_last_part(costs)
+    with sqlite3.connect(costs) as database:
+        query = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'parts'"
+        roots = [root for (root,) in database.execute(query)]
+    database.close()
+    with costs.open("r+b") as content:
+        for root in roots:
+            content.seek((root - 1) * 4096)
+            content.write(b"x" * 4096)
+
+
+@pytest.mark.parametrize("damage", [damage_the_last_part, damage_the_index_of_parts])
+def test_damage_of_a_large_database_is_told_once_and_the_build_goes_on(
+    penstock, chain, cpu, synthetic, costs, tmp_path, damage
+):
+    synthetic(a={"seconds": {"*": 2e-4}})
+    damage(costs)
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--budget", "3s")
+    outcome = penstock("build", chain, "-o", tmp_path / "built.penstock", *options)
+    assert outcome.code == 0, outcome
+    told = [line for line in outcome.err.splitlines() if "not a cost database, or damaged" in line]
+    assert len(told) == 1 and told[0].endswith("; what is measured now will be measured again"), outcome.err
 
 
 def test_with_more_time_the_search_goes_on(short, longer):
@@ -417,18 +466,18 @@ def test_a_verdict_holds_for_its_tolerance_only(build, chain, cpu, synthetic):
 
 
 def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
-    broken = {"seconds": {"*": 1e-3}, "faults": [{"do": "refuse", "on": "Relu"}]}
+    broken = {"seconds": {"*": 5e-4}, "faults": [{"do": "refuse", "on": "Relu"}]}
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
-    synthetic(a=broken, b={"seconds": {"*": 4e-3}})
+    synthetic(a=broken, b={"seconds": {"*": 2e-3}})
     assert "synthetic_b" in backend_of(build(chain, *options, package="broken", budget="60s")).values()
     well("costs", "forget", "--failed")
-    synthetic(a={"seconds": {"*": 1e-3}}, b={"seconds": {"*": 4e-3}})
+    synthetic(a={"seconds": {"*": 5e-4}}, b={"seconds": {"*": 2e-3}})
     mended = build(chain, *options, package="mended", budget="60s")
     assert set(backend_of(mended).values()) == {"synthetic_a"}
 
 
 def test_one_backend_in_parts_where_it_may_not_take_the_whole(build, chain, cpu, synthetic, tmp_path):
-    synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"*": 4e-3}})
+    synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"*": 1e-3}})
     rules = tmp_path / "rules.json"
     one = {"only_valid": {"combine": {"all": True}}, "max_nodes": 1}
     rules.write_text(json.dumps({"synthetic_a": {"version": 1, "rule": one}}))
@@ -443,7 +492,7 @@ def precisions_in(package) -> set[str]:
     return {part["options"].get("precision", "f32") for stage in plan["stages"] for part in stage["partitions"]}
 
 
-LOWER = {"seconds": {"*": 2e-3}, "precisions": {"bf16": {"speedup": 4, "error": 1e-3}}}
+LOWER = {"seconds": {"*": 1e-3}, "precisions": {"bf16": {"speedup": 4, "error": 1e-3}}}
 
 
 def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cpu, synthetic, tmp_path):
@@ -518,7 +567,7 @@ def test_stages_keep_to_the_rules_of_the_user(build, chain, cpus, synthetic, tmp
     ("text", "complaint"),
     [
         (None, "no such file"),
-        ('{"abacus": {"version": 1, "rule": {"all": true}}}', "no backend 'abacus'"),
+        ('{"abacus": {"version": 1, "rule": {"all": true}}}', "backend 'abacus': there is none"),
         (
             '{"onnxruntime": {"version": 1, "rule": {"ops": "Conv"}}}',
             "onnxruntime.rule.ops: expected a list, found 'Conv'",
@@ -535,7 +584,7 @@ def test_rules_that_are_none_are_refused(penstock, chain, tmp_path, text, compla
 
 
 def test_parts_are_measured_up_to_a_count(build, well, chain, cpu, synthetic):
-    synthetic(a={"seconds": {"Conv": 1e-4, "*": 4e-3}}, b={"seconds": {"Relu": 1e-4, "*": 3e-3}})
+    synthetic(a={"seconds": {"Conv": 1e-4, "*": 2e-3}}, b={"seconds": {"Relu": 1e-4, "*": 15e-4}})
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     none = build(chain, *options, "--most-parts", "0", budget="200s")
     assert len(set(backend_of(none).values())) == 1
@@ -673,7 +722,7 @@ def test_ctrl_c_before_any_plan_is_no_error_of_the_network(program, chain, synth
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "stopped before any plan was measured" in errors
+    assert "penstock: error: interrupted: stopped before any plan was measured" in errors
     assert not (tmp_path / "stopped").exists()
 
 

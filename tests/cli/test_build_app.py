@@ -13,8 +13,9 @@ SCHEMA = json.loads((ROOT / "docs/app.schema.json").read_text())
 
 
 @pytest.fixture(autouse=True)
-def costs(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_COSTS", str(tmp_path / "costs.db"))
+def costs(own_costs):
+    """A database of costs of the test's own."""
+    return own_costs
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def test_frames_that_a_function_refuses_are_told(penstock, well, app, tmp_path, 
     file = write(tmp_path, app)
     error = penstock("build", file, "-o", "never", "--seed", "5").error  # A value of each frame is negative.
     assert error.startswith(f"{file}:"), error
-    assert "function 'scale': negative; the inputs were random: give frames that come out with --input" in error
+    assert "function 'scale': negative; the inputs were random: give frames that come out (--input)" in error
     assert not (tmp_path / "never").exists()
     x = np.array([[1, 1, 1, 1], [-1, 1, 1, 1], [2, 1, 1, 1]], np.float32)
     np.savez(tmp_path / "some.npz", **{f"{i}/image": one for i, one in enumerate(x)})

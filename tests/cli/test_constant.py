@@ -225,7 +225,7 @@ def test_an_engine_that_refuses_random_values_is_told_what_to_bind(penstock, tmp
         "the inputs were random, integers in 'size', open dimensions taken as 1 in 'x': bind what never changes "
         "(--constant, in an application 'constants'), fix sizes (--shape, in an application 'shapes' and 'inputs')"
     )
-    frames = ", or give frames that come out with --input"
+    frames = ", or give frames that come out (--input)"
     assert penstock("split", "padded.onnx", "-o", "p.penstock").code == 0
     for command in (["run", "padded.onnx", "--integer-limit", "9"], ["verify", "p.penstock", "--integer-limit", "9"]):
         said = penstock(*command)

@@ -60,6 +60,12 @@ def costs(penstock, file):
     return lambda *arguments: penstock("costs", *arguments, env={"PENSTOCK_COSTS": str(file)})
 
 
+def test_files_of_costs_are_refused_with_what_to_do(costs, tmp_path):
+    (tmp_path / "notes.txt").write_text("notes")
+    assert costs("import", "notes.txt").error.endswith("not JSON; expected what 'penstock costs export' writes")
+    assert costs("export", "away/costs.json").error.endswith("; make the folder 'away' first")
+
+
 @pytest.fixture
 def exported(tmp_path, costs):
     """A file with two parts and a plan, imported."""

@@ -1,5 +1,6 @@
 """The commands of the documents run, in the order of the page; so does their C++."""
 
+import itertools
 import json
 import os
 import re
@@ -93,6 +94,53 @@ def test_the_commands_run(well, chain, costs: Path, tmp_path: Path, page: str):
         for target in command[command.index("-o") + 1 :][:1] if "-o" in command else []:
             shutil.rmtree(tmp_path / target, ignore_errors=True)
         well(*command, *options, env={"PENSTOCK_COSTS": str(costs)})
+
+
+PAGES = ["README.md", *(f"docs/{page.relative_to(ROOT / 'docs')}" for page in sorted((ROOT / "docs").rglob("*.md")))]
+
+
+def lines_of_page(page: str) -> list[str]:
+    """Its command lines, each without the prompt and what a shell does with the output."""
+    lines = [line for language in ("", "sh") for block in blocks(page, language) for line in block.splitlines()]
+    shown = [line for block in blocks(page, "console") for line in block.splitlines()]
+    lines += [line.removeprefix("$ ") for line in shown if line.startswith("$ ")]
+    parts = [part.strip() for line in lines for part in re.split(r"\s&&\s|\s\|\s", line)]
+    return [re.split(r"\s+(?:#|2?>|&$|\\$)", part)[0] for part in parts if part.startswith("penstock ")]
+
+
+def lines_of_help(text: str) -> list[str]:
+    """The examples; what stands behind two spaces says what they do."""
+    parts = [part.strip() for line in text.splitlines() if line.startswith("  ") for part in line.split(" | ")]
+    return [re.split(r"\s{2,}|\s>|\s\\$", part)[0] for part in parts if part.startswith("penstock ")]
+
+
+def assert_understood(penstock, line: str) -> None:
+    """In a folder without the files that it names: an option that the program lacks is another error."""
+    command = shlex.split(line, comments=True)[1:]
+    if command[0] == "worker":  # It needs no file, but an address.
+        command = [*itertools.takewhile(lambda word: word != "--listen", command), "--listen", "nowhere"]
+    outcome = penstock(*command, timeout=60)
+    assert outcome.code in (0, 1), (line, outcome)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_command_lines_are_understood(penstock, own_costs, page):
+    for line in dict.fromkeys(lines_of_page(page)):
+        assert_understood(penstock, line)
+
+
+def test_most_pages_command_lines_are_found():
+    assert sum(len(lines_of_page(page)) for page in PAGES) > 70
+
+
+def test_the_command_lines_of_the_help_are_understood(penstock, own_costs):
+    commands = re.findall(r"^  (\w+)  +[A-Z]", penstock("--help").out, re.MULTILINE)
+    assert {"build", "serve", "top"} < set(commands)
+    texts = [penstock("--help").out, *(penstock(command, "--help").out for command in commands)]
+    lines = [line for text in texts for line in lines_of_help(text)]
+    assert len(lines) > 60
+    for line in dict.fromkeys(lines):
+        assert_understood(penstock, line)
 
 
 def test_the_script_that_swaps_runs(program, chain, tmp_path: Path):

@@ -75,6 +75,13 @@ def test_links_of_which_nothing_is_said_are_named(well, chain, hosts, tmp_path):
     assert "the caller to 'a'" in outcome.err
 
 
+def test_costs_that_cannot_be_read_are_told(well, chain, hosts, tmp_path):
+    (tmp_path / "costs.db").write_bytes(b"x" * 5000)
+    outcome = well("plan", chain, "--hosts", hosts, "--deadline", 1, env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
+    (line,) = [line for line in outcome.err.splitlines() if "costs.db" in line]
+    assert "not a cost database, or damaged" in line and "what was measured of the links is not known" in line
+
+
 def test_what_is_wrong_in_the_file_is_told_with_its_line(penstock, chain, hosts):
     hosts.write_text(HOSTS.replace("200mbit", "200"))
     assert "hosts.yaml:6: hosts.fast.link.bandwidth: expected a bandwidth" in (

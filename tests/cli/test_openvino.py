@@ -1,6 +1,10 @@
 """The openvino backend from the command line; skipped where no OpenVINO is found."""
 
+import numpy as np
+import onnx
 import pytest
+from conftest import save, value
+from onnx import TensorProto, helper
 
 
 @pytest.fixture
@@ -51,3 +55,81 @@ def test_openvino_keeps_to_the_cores_of_a_stage(penstock, well, openvino, chain,
     outcome = penstock("run", target, "--backend-option", hint)
     assert outcome.code != 0
     assert "backend 'openvino'" in outcome.error
+
+
+@pytest.mark.parametrize("op", ["Gather", "Expand"])
+def test_what_ends_openvino_on_empty_tensors_is_left_to_other_engines(well, penstock, openvino, op, tmp_path):
+    """The CPU plugin divides by the size of a dimension there, by which the process ends."""
+    reads = {"Gather": np.zeros(0, np.int64), "Expand": np.array([2, 0])}[op]
+    nodes = [helper.make_node(op, ["x", "k"], ["y"], "empties")]
+    file = save(tmp_path, "empty", nodes, [value("x", [2, 0])], [value("y", None)], {"k": reads})
+    well("split", file, "--backend", "openvino", "-o", tmp_path / "p")
+    refused = penstock("run", tmp_path / "p", "--frames", "2")
+    assert refused.code == 1
+    assert f"node 'empties' ({op}): OpenVINO does not run it on tensors without elements, found 'x'" in refused.error
+    assert well("run", file, "--frames", "2", "--json").json["ok"] == 2
+    measured = well("bench", file, "--seconds", "0.5")
+    assert "not measured: openvino-latency" in measured.out + measured.err
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_openvino_refuses_empty_tensors_in_branches_and_beside_external_data(
+    penstock, well, openvino, external, tmp_path
+):
+    """It looks at shapes alone: the numbers of `large` are never read."""
+    inner = helper.make_graph([helper.make_node("Gather", ["x", "k"], ["i"])], "t", [], [value("i", None)])
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["o"])], "e", [], [value("o", None)])
+    nodes = [
+        helper.make_node("ReduceMax", ["large"], ["most"], keepdims=0),
+        helper.make_node("Cast", ["c"], ["b"], to=TensorProto.BOOL),
+        helper.make_node("If", ["b"], ["y"], "choice", then_branch=inner, else_branch=other),
+    ]
+    reads = {"k": np.zeros(0, np.int64), "large": np.zeros(30_000, np.float32)}
+    inputs = [value("x", [2, 0]), value("c", [1])]
+    file = save(tmp_path, "empty", nodes, inputs, [value("y", None), value("most", [])], reads)
+    if external:
+        onnx.save(onnx.load(file), file, save_as_external_data=True, location="numbers.bin", size_threshold=1024)
+    well("split", file, "--as-is", "--backend", "openvino", "-o", tmp_path / "p")
+    refused = penstock("run", tmp_path / "p", "--frames", "2")
+    assert refused.code == 1
+    assert "the Gather that makes 'i': OpenVINO does not run it on tensors without elements" in refused.error
+
+
+def loop_of(steps):
+    """So many negations of x."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Neg", ["s"], ["t"])], "body",
+        [value("k", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("s", [1, 4])],
+        [value("on", [], TensorProto.BOOL), value("t", [1, 4])],
+    )  # fmt: skip
+    return helper.make_node("Loop", [steps, "", "x"], ["y"], "loop", body=body)
+
+
+def test_openvino_is_given_no_loop_that_it_may_never_end(penstock, well, openvino, tmp_path):
+    """Of fewer than 0 steps, which ONNX has run not at all; ONNX Runtime does."""
+    nodes = [
+        helper.make_node("ReduceMin", ["x"], ["least"], keepdims=0),
+        helper.make_node("Cast", ["least"], ["steps"], to=TensorProto.INT64),
+        loop_of("steps"),
+    ]
+    file = save(tmp_path, "loop", nodes, [value("x", [1, 4])], [value("y", [1, 4])])
+    frame = np.full((1, 4), -2, np.float32)
+    np.savez(tmp_path / "frame.npz", x=frame)
+    well("run", file, "--inputs", "frame.npz", "-o", "out.npz")
+    with np.load(tmp_path / "out.npz") as made:
+        np.testing.assert_array_equal(made["y"], frame)
+    well("split", file, "--backend", "openvino", "-o", "p")
+    refused = penstock("run", "p", "--inputs", "frame.npz", "-o", "out.npz").error
+    assert "node 'loop' (Loop): OpenVINO never ends a loop of fewer than 0 steps, and 'steps', " in refused
+
+
+@pytest.mark.parametrize("as_initialiser", [True, False])
+def test_openvino_is_given_no_loop_of_fewer_than_0_steps(penstock, well, openvino, tmp_path, as_initialiser):
+    nodes = [loop_of("m")]
+    if not as_initialiser:
+        nodes.insert(0, helper.make_node("Constant", [], ["m"], value_int=-1))
+    constants = {"m": np.array(-1)} if as_initialiser else {}
+    file = save(tmp_path, "loop", nodes, [value("x", [1, 4])], [value("y", [1, 4])], constants)
+    well("split", file, "--as-is", "--backend", "openvino", "-o", "p")
+    refused = penstock("run", "p", "--frames", 1, "-o", "out.npz").error
+    assert "and 'm', their number, is no constant of 0 or more" in refused

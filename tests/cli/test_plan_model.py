@@ -1,11 +1,13 @@
 """penstock plan MODEL: from a model to a package."""
 
 import json
+import re
 
 import numpy as np
+import onnx
 import pytest
 from conftest import save, value
-from onnx import helper
+from onnx import TensorProto, helper
 
 
 def test_a_model_becomes_a_package_that_runs(well, chain, cpus, tmp_path):
@@ -18,6 +20,44 @@ def test_a_model_becomes_a_package_that_runs(well, chain, cpus, tmp_path):
     assert sorted(nodes) == [0, 1, 2, 3]
     report = well("verify", package, "--model", chain, "--json").json
     assert (report["ok"], report["frames"]) == (True, 20)
+
+
+def test_times_have_their_unit_and_no_split_is_the_users(penstock, well, chain, tmp_path):
+    text = well("plan", chain, "--what-if", "--pareto", "--svg", tmp_path / "plan.svg").out
+    time = r"[\d.]+ (ns|us|ms|s)"
+    for line in ("period     ", "latency    ", "  single_device  ", "cpu:\\S+ +", "  one more CPU: "):
+        assert re.search(rf"^{line}{time}", text, re.MULTILINE), (line, text)
+    assert re.search(rf"^ *{time} +proved +{time} +1  ", text, re.MULTILINE)  # Of --pareto.
+    assert re.search(
+        rf">period {time}, latency {time}, lower bound of the period {time}<", (tmp_path / "plan.svg").read_text()
+    )
+    assert "latency of at most 1e-09 s" in penstock("plan", chain, "--latency-cap", "1e-9").error
+    assert "user" not in text  # Only --split gives one.
+
+
+MADE_UP = {"HWLOC_SYNTHETIC": "core:4 pu:2"}  # Of more CPUs than most machines that run tests have for one process.
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--devices", "cpu:0-3,cpu:4-5"), ["cpu:0-3", "cpu:4-5"]),
+        (("--devices", "all"), [f"cpu:{number}" for number in range(8)]),
+        (("--pin", "conv1=cpu:7"), [f"cpu:{number}" for number in range(8)]),
+    ],
+    ids=("named", "all", "pinned"),
+)
+def test_named_devices_may_be_all_of_a_made_up_machine(well, chain, options, names):
+    planned = well("plan", chain, *options, "--json", env=MADE_UP).json
+    assert [device["name"] for device in planned["devices"]] == names
+
+
+def test_a_device_that_a_made_up_machine_lacks_is_told_with_those_it_has(penstock, chain):
+    outcome = penstock("plan", chain, "--devices", "cpu:8", env=MADE_UP)
+    assert outcome.code == 1 and "CPU 8 is not among those this process may use: 0-7" in outcome.error
+    outcome = penstock("plan", chain, "--pin", "conv1=cpu:8", env=MADE_UP)
+    assert outcome.code == 1
+    assert outcome.error.startswith("pin: there is no device 'cpu:8'; expected one of cpu:0, cpu:1,")
 
 
 def save_wide_product(folder):
@@ -42,6 +82,24 @@ def test_devices_are_chosen(well, tmp_path, cpus):
     assert cpus_in(planned) == count  # One node: no other way takes all CPUs.
     assert "devices, chosen: " in well("plan", file).out
     assert "grouping" not in well("plan", file, "--devices", f"cpu:{cpus[0]}", "--json").json
+
+
+def test_what_hides_the_cost_of_nodes_is_told(well, tmp_path):
+    """--shape is for open inputs alone: it tells nothing of texts, nor of operators that nobody knows."""
+    upper = [helper.make_node("StringNormalizer", ["x"], ["y"], case_change_action="UPPER")]
+    words = [value(name, [3], TensorProto.STRING) for name in "xy"]
+    told = well("plan", save(tmp_path, "words", upper, words[:1], words[1:])).err
+    assert "1 of texts, sequences or optional values, whose size no shape tells" in told and "--shape" not in told
+    odd = [helper.make_node("Frobnicate", ["x"], ["y"], domain="odd")]
+    file = save(tmp_path, "odd", odd, [value("x", [3])], [value("y", None)])
+    model = onnx.load(file)
+    model.opset_import.append(helper.make_opsetid("odd", 1))
+    onnx.save(model, file)
+    told = well("plan", file).err
+    assert "1 whose size only the values decide, or whose operator" in told and "--shape" not in told
+    double = [helper.make_node("Add", ["x", "x"], ["y"])]
+    told = well("plan", save(tmp_path, "open", double, [value("x", ["n", 3])], [value("y", ["n", 3])])).err
+    assert "1 behind inputs of open shapes (bind them with --shape: 'x')" in told
 
 
 def test_devices_are_within_the_quota_of_the_control_group(within_quota, tmp_path):

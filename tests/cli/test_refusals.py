@@ -7,6 +7,7 @@ import onnx
 import pytest
 from conftest import save, save_chain, value
 from onnx import TensorProto, helper
+from PIL import Image
 
 
 def save_foreign(folder, name, domain):
@@ -34,6 +35,14 @@ def given(well, tmp_path):
     save(tmp_path, "circle", circle, [value("x", [1])], [value("b", [1])])
     dangling = [helper.make_node("Relu", ["missing"], ["y"], "last")]
     save(tmp_path, "dangling", dangling, [value("x", [1])], [value("y", [1])])
+    cast = [helper.make_node("Cast", ["x"], ["y"], "cast", to=TensorProto.INT4)]
+    narrow = save(tmp_path, "narrow", cast, [value("x", [3])], [value("y", [3], TensorProto.INT4)])
+    relu = [helper.make_node("Relu", ["x"], ["y"], "relu")]
+    newer = save(tmp_path, "newer", relu, [value("x", [3])], [value("y", [3])])
+    for file, opset, ir in ((narrow, 21, 10), (newer, 99, 10)):
+        model = onnx.load(file)
+        model.opset_import[0].version, model.ir_version = opset, ir
+        onnx.save(model, file)
     unfit = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
     save(tmp_path, "unfit", unfit, [value("x", [1, 3])], [value("y", [1, 2])], {"w": np.ones((4, 2), np.float32)})
     gather = [
@@ -65,10 +74,15 @@ def given(well, tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "mapped.onnx")
     np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 2), np.float32))
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 4, 4), np.int64))
+    np.save(tmp_path / "flat.npy", np.zeros(48, np.float32))
+    np.save(tmp_path / "last.npy", np.zeros((4, 4, 3), np.float32))
+    (tmp_path / "empty.png").touch()
+    Image.new("RGB", (4, 4)).save(tmp_path / "cut.png")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:50])
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 4, 4), np.float32))
     np.save(tmp_path / "far.npy", np.array([1, 99]))
     np.savez(tmp_path / "other.npz", z=np.zeros(1))
-    for name in ("text.npy", "a.png", "s.wav"):
+    for name in ("text.npy", "a.png", "s.wav", "a.mp3", "a.mp4"):
         (tmp_path / name).write_text("nothing of that kind")
     (tmp_path / "folder").mkdir()
     (tmp_path / "beyond").mkdir()
@@ -91,21 +105,24 @@ class Refusal(NamedTuple):
 SHAPE = Refusal("input 'x'", "expected f32[1,3,4,4]", "found f32[1,2,2]", "give values of that type and shape")
 OUTSIDE = Refusal("node 'gather' (Gather)", "within the inclusive range [-4,3]", "idx=99", "--input", "of input 'i'")
 NO_CPU = Refusal("device 'cpu:4095'", "those this process may use: ", "CPU 4095 is not", "'penstock devices' lists")
-NO_BACKEND = Refusal("backend 'none'", "onnxruntime", "no backend 'none'", "PENSTOCK_PLUGIN_PATH")
+NO_BACKEND = Refusal("backend 'none'", "onnxruntime", "there is none of that name", "PENSTOCK_PLUGIN_PATH")
 NO_FILE = Refusal("input 'x'", "file 'none.npy'", "No such file", "check the path")
 UNKNOWN = Refusal("node 'odd' (Frobnicate)", "a registered function/op", "odd:Frobnicate", "--custom-ops", "'x' f32[1]")
 OTHER_MODEL = Refusal("input 'i'", "expected the model that the package", "none of the package's", "--model")
+NO_MODEL = Refusal("file 'text.npy'", "an ONNX model", "it is text", "give the model's own file (.onnx)")
 MAP = Refusal("input 'words'", "random values", "a map or a sparse tensor", "begin the network behind the node")
 REFUSALS = {
     "show cut.onnx": Refusal("file 'cut.onnx'", "ONNX model", "truncated", "export or copy it again"),
     "show parted.onnx": Refusal("tensor 'w1'", "in the model's folder", "'w.bin' is not", "put it beside the model"),
     "show unknown.onnx": Refusal("node 'odd'", "Op registered", "(Frobnicate)", "repair the model", "it reads 'x'"),
     "show dangling.onnx": Refusal(
-        "name: last", "topologically sorted", "not output of", "repair the model", "'missing'"
+        "node 'last' (Relu)", "neither an input", "which no node makes", "repair the model", "reads 'missing'"
     ),
     "show circle.onnx": Refusal(
-        "name: first", "topologically sorted", "not output of", "repair the model", "input 'b'"
+        "node 'first' (Add)", "no circles", "wait for each other", "repair the model", "reads 'b' of node 'second'"
     ),
+    "run newer.onnx": Refusal("newer.onnx'", "knows none above", "operator set 99", "onnx.version_converter"),
+    "run narrow.onnx --output q.npz": Refusal("output 'y'", "NumPy has no type", "i4[3]", "give a folder", "--output"),
     "show chain.onnx --shape z=1x3": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--shape"),
     "show chain.onnx --shape x=1x3": Refusal("input 'x'", "expected 4 dimensions", "found 2", "give as many"),
     "show chain.onnx --shape x=1x3x4x5": Refusal("input 'x', dimension 3", "expected [4]", "found [5]", "--shape"),
@@ -148,12 +165,29 @@ REFUSALS = {
     "run chain.onnx --input x=none.npy": NO_FILE,
     "run chain.onnx --input z=x.npy": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--input"),
     "run chain.onnx --input x=wrong.npy": SHAPE,
-    "run chain.onnx --input x=whole.npy": SHAPE._replace(found="found i64[1,3,4,4]"),
+    "run chain.onnx --input x=whole.npy": SHAPE._replace(found="found i64[1,3,4,4]", mends="with .astype('float32')"),
+    "run chain.onnx --input x=flat.npy": SHAPE._replace(found="found f32[48]", mends=".reshape(1, 3, 4, 4)"),
+    "run chain.onnx --input x=last.npy": SHAPE._replace(found="f32[4,4,3]", mends="x.transpose(2, 0, 1)).reshape(1, 3"),
+    "run chain.onnx --input x=*.npy": Refusal("input 'x'", "file '*.npy'", "no such file", "give the folder '.'"),
+    "run chain.onnx --input x=pictures/*.png": Refusal(
+        "input 'x'", "file 'pictures/*.png'", "no such file", "give the folder 'pictures'"
+    ),
+    "run chain.onnx --input x=empty.png": Refusal("input 'x'", "picture 'empty.png'", "is empty", "copy or save"),
+    "run chain.onnx --input x=cut.png": Refusal("input 'x'", "expected a PNG", "it ends too early", "save it again"),
     "run chain.onnx --input x=text.npy": Refusal("input 'x'", ".npy file", "does not begin as one", "save the array"),
     "run chain.onnx --input x=a.png": Refusal("input 'x'", "expected a PNG", "unknown image type", "save it again"),
     "run chain.onnx --input x=s.wav": Refusal(
         "input 'x'", "expected a WAV", "does not begin as a WAV", "save it again"
     ),
+    "run chain.onnx --input x=a.mp3": Refusal("input 'x'", "expected a name ending in", "'a.mp3'", "ffmpeg -i a.mp3 "),
+    "run chain.onnx --input x=a.mp4": Refusal("input 'x'", "expected a name ending in", "'a.mp4'", "--input NAME=-"),
+    "run chain.onnx --input x=b.png": Refusal("input 'x'", "file 'b.png'", "no such file", "did you mean 'a.png'"),
+    "run chain.onnx --input x=away/b.png": Refusal("input 'x'", "'away/b.png'", "no such file", "check the path"),
+    "run chain.onnx --hop 2 --input x=x.npy": Refusal("--hop", "expected --input NAME=FILE.wav", "none", "for a sound"),
+    "run chain.onnx --output away/y.npz": Refusal("--output", "'away/y.npz'", "No such file", "make the folder 'away'"),
+    "run chain.onnx --output away/y.jsonl": Refusal("file", "'away/y.jsonl'", "No such file", "make the folder 'away'"),
+    "split chain.onnx -o away/q": Refusal("'away/q'", "cannot be made", "No such file", "make this folder first"),
+    "run two.penstock --state y=x": Refusal("--state", "settled when", "a package", "'penstock split'"),
     "run chain.onnx --input x=folder": Refusal("input 'x'", "files ending in .npy", "found none", "give a file"),
     "run chain.onnx --input x": Refusal("--input", "expected NAME=FILE", "found 'x'", "write --input x=x"),
     "run chain.onnx --inputs other.npz": Refusal("array 'z'", "inputs are 'x'", "is no input", "name the arrays so"),
@@ -164,7 +198,13 @@ REFUSALS = {
     "bench two.penstock --model lookup.onnx --seconds 0.2": OTHER_MODEL,
     "bench lookup.onnx --input i=far.npy --seconds 0.2": OUTSIDE,
     "verify two.penstock --model lookup.onnx": OTHER_MODEL,
-    "verify two.penstock --model none.onnx": Refusal("model", "'none.onnx'", "no such file", "check the path"),
+    "verify two.penstock --model none.onnx": Refusal("file", "'none.onnx'", "no such file", "check the path"),
+    "verify two.penstock --model text.npy": NO_MODEL,
+    "verify two.penstock --model cut.onnx": NO_MODEL._replace(
+        place="file 'cut.onnx'", found="truncated", mends="export or copy it again"
+    ),
+    "verify two.penstock --model folder": Refusal("file 'folder'", "expected a file", "found a folder", "'folder'"),
+    "bench two.penstock --model text.npy --seconds 0.2": NO_MODEL,
     "verify lookup.penstock --input i=far.npy": OUTSIDE,
     "verify chain.onnx": Refusal("'chain.onnx'", "expected a package", "found another file", "'penstock split' makes"),
     "build chain.onnx --backends none -o b": NO_BACKEND,
@@ -174,6 +214,7 @@ REFUSALS = {
     "build foreign.onnx --budget 1s -o b": UNKNOWN,
     "build chain.onnx --budget soon -o b": Refusal("--budget", "expected a time", "found 'soon'", "such as 60s"),
     "plan chain.onnx --devices cpu:4095": NO_CPU,
+    "plan chain.onnx --svg none/a.svg": Refusal("--svg", "'none/a.svg'", "No such file", "cannot be written"),
     "plan chain.onnx --memory 1": Refusal("group 'conv1'", "needs 432 bytes", "has (1)", "(--memory)"),
     "plan chain.onnx --split none.json": Refusal("file", "'none.json'", "cannot be read", "check the path"),
     "build fixed.onnx --budget 1s -o b": Refusal(
@@ -237,6 +278,12 @@ def test_a_refusal_names_where_what_and_the_way_out(penstock, given, invocation)
 def test_what_a_node_refuses_names_what_it_reads():
     nodes = {words for words, refusal in REFUSALS.items() if refusal.place.startswith(("node", "name:"))}
     assert {words for words in nodes if not REFUSALS[words].reads} == {"split chain.onnx --cut relu2 -o q"}  # A cut.
+
+
+def test_a_temporary_folder_that_is_not_there_is_named(penstock, given):
+    error = penstock("run", "chain.onnx", env={"TMPDIR": "nowhere"}).error
+    assert error.startswith("folder 'nowhere': no temporary folder can be made in it: ")
+    assert error.endswith("; set TMPDIR to a folder that can be written")
 
 
 @pytest.mark.parametrize("command", ["show foreign.onnx", "split foreign.onnx -o q"])

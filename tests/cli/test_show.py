@@ -2,6 +2,8 @@
 
 import onnx
 import pytest
+from conftest import save, value
+from onnx import helper
 
 
 def test_a_model_is_listed_node_by_node(well, chain):
@@ -106,3 +108,24 @@ def test_a_package_tells_its_origin(well, package, chain):
     origin = well("show", package, "--json").json["origin"]
     assert origin["model_file"] == str(chain)
     assert len(origin["model_sha256"]) == 64
+
+
+def test_control_characters_in_names_are_printed_as_escapes(penstock, well, tmp_path):
+    """A terminal would obey them, and a line break tears a table; JSON has the names as they are."""
+    nodes = [
+        helper.make_node("Relu", ["in\nput"], ["a\x1b[2J"], "line\nbreak"),
+        helper.make_node("Neg", ["a\x1b[2J"], ["y\r\x07"], "red\x1b[31m"),
+    ]
+    file = save(tmp_path, "odd", nodes, [value("in\nput", ["ba\ntch", 3])], [value("y\r\x07", ["ba\ntch", 3])])
+    shown = well("show", file, "--json").json
+    assert [node["name"] for node in shown["nodes"]] == ["line\nbreak", "red\x1b[31m"]
+    assert shown["inputs"][0]["name"] == "in\nput"
+    told = [well("show", file), well("plan", file), well("split", file, "--cut", 0, "-o", tmp_path / "p")]
+    told += [well("show", tmp_path / "p"), well("verify", tmp_path / "p"), well("run", file, "--frames", "2")]
+    told.append(penstock("split", file, "--cut", "red\x1b[31m", "-o", tmp_path / "q"))
+    for outcome in told:
+        text = outcome.out + outcome.err
+        assert not set(text) & {chr(code) for code in range(32) if code != 10}, outcome
+        assert "\nput" not in text and "\nbreak" not in text and "\ntch" not in text, outcome
+    assert "input  in\\nput  f32[ba\\ntch,3]\n" in told[0].out
+    assert "line\\nbreak" in told[0].out and "red\\x1b[31m" in told[-1].err

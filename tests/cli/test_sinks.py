@@ -105,13 +105,64 @@ def test_lines_are_as_python_writes_them(well, double, tmp_path):
     assert ours == strict((tmp_path / "theirs.jsonl").read_text())
 
 
+def test_what_cannot_be_written_at_the_end_is_told_before_the_run(penstock, package, tmp_path):
+    absent, folder = "No such file or directory; make the folder 'no' first", "it is a folder; give a file's name"
+    (tmp_path / "folder.npz").mkdir()
+    for option, name, why in [
+        ("--output", "no/where.npz", absent),
+        ("--output", "folder.npz", folder),
+        ("--trace", "no/where.json", absent),
+        ("--trace", "folder.npz", folder),
+    ]:
+        outcome = penstock("run", package, "--frames", "2", option, name)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert outcome.error == f"{option} '{name}': cannot be written: {why}"
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.csv", "out.npy", "out.mp4"])
+def test_a_kind_of_file_that_is_not_written_makes_no_folder_of_that_name(penstock, package, tmp_path, name):
+    outcome = penstock("run", package, "--frames", "2", "--output", name)
+    assert outcome.code == 1
+    assert f"--output '{name}': no {Path(name).suffix} is written: expected a folder" in outcome.error
+    assert not (tmp_path / name).exists()
+    (tmp_path / name).touch()
+    assert "is there, and is no folder" in penstock("run", package, "--frames", "2", "--output", name).error
+
+
+def test_outputs_do_not_take_the_place_of_what_is_read(penstock, double, tmp_path):
+    x = np.ones((2, 3), np.float32)
+    np.savez(tmp_path / "own.npz", x=x)
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "y.npy", x)
+    (tmp_path / "link.npz").symlink_to("own.npz")
+    for given, output in [
+        (["--inputs", "own.npz"], "own.npz"),
+        (["--inputs", "own.npz"], "link.npz"),
+        (["--input", "x=folder/y.npy"], "folder"),
+        (["--input", "x=folder"], "folder"),
+    ]:
+        outcome = penstock("run", double, *given, "--output", output)
+        assert outcome.code == 1
+        assert "the frames are read from it; choose another name" in outcome.error
+    np.testing.assert_array_equal(np.load(tmp_path / "own.npz")["x"], x)
+    np.testing.assert_array_equal(np.load(tmp_path / "folder" / "y.npy"), x)
+
+
+def test_results_beside_the_inputs_are_written_again(well, double, tmp_path):
+    (tmp_path / "both").mkdir()
+    np.save(tmp_path / "both/x.npy", np.ones((2, 3), np.float32))
+    for _ in range(2):
+        well("run", double, "--inputs", "both", "--output", "both")
+    assert np.array_equal(np.load(tmp_path / "both/y.npy"), 2 * np.ones((2, 3)))
+
+
 def test_what_cannot_be_written_is_an_error(program, penstock, package, tmp_path):
     for target in ["no/where.jsonl", "full.jsonl"]:
         (tmp_path / "full.jsonl").unlink(missing_ok=True)
         (tmp_path / "full.jsonl").symlink_to("/dev/full")
         outcome = penstock("run", package, "--frames", "2", "--output", target)
         assert outcome.code == 1
-        assert f"file '{target}': cannot be written" in outcome.error
+        assert f"'{target}': cannot be written: " in outcome.error
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [program, "run", package, "--frames", "2", "--output", "-"],

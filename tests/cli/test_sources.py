@@ -161,6 +161,10 @@ def test_a_folder_without_values_is_named(penstock, double, tmp_path):
     outcome = penstock("run", double, "--input", "x=empty")
     assert outcome.code == 1
     assert outcome.error.startswith("input 'x': folder 'empty': expected files ending in .npy")
+    assert "found none: put them there" in outcome.error
+    for name in ["b.webp", "a.webp"]:
+        (tmp_path / "empty" / name).touch()
+    assert "found others alone, such as 'a.webp': put them" in penstock("run", double, "--input", "x=empty").error
 
 
 def test_a_bad_file_of_a_folder_is_an_error_of_its_frame(penstock, double, rows):
@@ -238,7 +242,7 @@ def test_an_open_number_of_samples_is_taken_at_its_bound(penstock, well, tmp_pat
     model = copy_of(tmp_path, "batch", "n")
     outcome = penstock("run", model, "--input", "x=s.wav")
     assert outcome.code == 1
-    assert "does not say how many samples; fix them with --shape" in outcome.error
+    assert "does not say how many samples; fix them (--shape)" in outcome.error
     well("run", model, "--shape", "x=?x1..3", "--input", "x=s.wav", "--output", "out.npz")
     assert outputs(tmp_path / "out.npz").shape == (2, 1, 3)
 
@@ -285,6 +289,13 @@ def piped(program, tmp_path):
         return done, [json.loads(line) for line in done.stdout.splitlines()]
 
     return run
+
+
+def test_standard_input_without_a_frame_is_told(piped, absolute):
+    """The program before the pipe may have failed; a run of no frames is none that failed."""
+    done, lines = piped(absolute, b"")
+    assert (done.returncode, lines) == (0, [])
+    assert b"warning: standard input ended before the first frame" in done.stderr
 
 
 def values_of(lines: list[dict]) -> list:
@@ -365,13 +376,23 @@ def test_a_frame_that_is_cut_off_is_an_error_behind_those_before(piped, absolute
     assert "frame 1: is cut off" in told(done)
 
 
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [(b"PK\x03\x04", "a .npz or another zip"), (b"\x89PNG\r\n\x1a\n", "a PNG picture"), (b"RIFF", "a .wav")],
+)
+def test_a_file_of_another_kind_is_not_taken_for_plain_numbers(piped, absolute, begin, kind):
+    done, lines = piped(absolute, begin + bytes(3 * 4 * 3 * 8 * 8))
+    assert (done.returncode, lines) == (1, [])
+    assert f"frame 0: begins as {kind}: expected plain numbers, or .npy files" in told(done)
+
+
 def test_what_does_not_fit_in_standard_input_is_named(piped, double, absolute):
     done, _ = piped(double, bytes(12))
     assert done.returncode == 1
     assert "frame 0: expected .npy files" in told(done)
     assert "--shape" in told(done)
     for data, words in [
-        (npy(np.zeros((1, 3))), ["expected f32[", "found f64[1,3]"]),
+        (npy(np.zeros((1, 3))), ["expected f32[", "found f64[1,3]; give values of that type and shape"]),
         (npy(np.zeros((1, 3), np.float32)) + b"and then no array at all", ["frame 1", "not a .npy file"]),
         (npy(np.zeros((1, 3), np.float32))[:10] + b"x" * 200, ["frame 0"]),
     ]:
@@ -524,3 +545,48 @@ def test_random_texts_are_those_that_the_network_knows(well, tmp_path):
     well("run", "p", "--frames", "20", "--output", "out.npz")
     assert set(outputs(tmp_path / "out.npz", "y").flat) == {0, 10, 20}
     assert well("verify", "p", "--frames", "4", "--json").json["verdict"] == "right"
+
+
+def test_a_frame_that_cannot_be_read_is_told_with_its_stream_and_waits_for_no_batch(penstock, well, tmp_path):
+    sums = save(
+        tmp_path,
+        "sums",
+        [helper.make_node("Add", ["x", "last"], ["sum"], "add"), helper.make_node("Neg", ["sum"], ["y"], "neg")],
+        [value("x", [1, 3]), value("last", [1, 3])],
+        [value("y", [1, 3]), value("sum", [1, 3])],
+    )
+    inputs = []
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            np.save(tmp_path / name / f"{i}.npy", np.full((1, 3), i, np.float32))
+        inputs += ["--input", f"x={tmp_path / name}"]
+    (tmp_path / "b" / "1.npy").write_bytes(b"junk")
+    well("split", sums, "--state", "sum=last", "--streams", "3", "--batch", "3:600000", "-o", "p")
+    outcome = penstock("run", "p", *inputs, "--streams", "3", "--output", "-")
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [line["frame"] for line in lines] == list(range(9))
+    assert [line.get("stream", 0) for line in lines] == [0, 1, 2] * 3
+    assert [line["frame"] for line in lines if "error" in line] == [4]
+
+
+def test_errors_name_frames_as_their_lines_do(penstock, well, tmp_path):
+    """A network that refuses the frame behind one that cannot be read."""
+    pick = save(
+        tmp_path,
+        "pick",
+        [helper.make_node("Gather", ["table", "i"], ["y"], "pick")],
+        [value("i", [1], TensorProto.INT64)],
+        [value("y", [1])],
+        {"table": np.arange(3, dtype=np.float32)},
+    )
+    (tmp_path / "in").mkdir()
+    for number, index in enumerate([1, 0, 99]):
+        np.save(tmp_path / "in" / f"{number}.npy", np.array([index]))
+    (tmp_path / "in" / "1.npy").write_bytes(b"junk")
+    well("split", pick, "--backend", "onnxruntime", "-o", "p")
+    outcome = penstock("run", "p", "--input", f"i={tmp_path / 'in'}", "--output", "-")
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(line["frame"], "error" in line) for line in lines] == [(0, False), (1, True), (2, True)]
+    assert "frame 2: " in lines[2]["error"]["message"]
+    assert {"kind": "frame", "number": 2} in lines[2]["error"]["places"]

@@ -197,8 +197,6 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
         (["--pin", "conv1"], ["NODE=DEVICE", "'conv1'"]),
         (["--pin", "conv1=gpu:0"], ["--pin", "'gpu:0'"]),
         (["--replicas", "600", "--cut", "relu1"], ["1200 replicas in all", "1024"]),
-        (["--policy", "sometimes"], ["'sometimes'", "drop_oldest"]),
-        (["--on-error", "panic"], ["'panic'", "deliver"]),
         (["--backend", "acme"], ["'acme'", "onnxruntime"]),
         (["--backend-option", "graph_optimization_level"], ["BACKEND:KEY=VALUE"]),
         (["--backend-option", "acme:x=1"], ["'acme'", "'onnxruntime'"]),

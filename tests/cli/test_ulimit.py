@@ -33,6 +33,19 @@ def test_memory_that_is_out_is_told_with_what_to_do(program, tmp_path):
     assert told == (1, "out of memory; raise the limit of memory (ulimit -v), or give less to do at once")
 
 
+@pytest.mark.parametrize("option", ["--output y", "--output y.npz", "--trace t.json", "--record r.html"])
+def test_no_part_stays_of_a_file_that_cannot_be_written_whole(program, package, tmp_path, option):
+    """As where the disk is full: a reader would take the part for all. What is written is larger than a block."""
+    before = sorted(tmp_path.rglob("*"))
+    script = 'trap "" XFSZ; ulimit -f 0; exec "$@"'
+    command = ["sh", "-c", script, "sh", program, "run", package, "--frames", "1", *option.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: error: ")]
+    assert re.search(rf"'{option.split()[1]}.*' ?.*cannot be written|cannot write '{option.split()[1]}'", error), error
+    assert [path for path in sorted(tmp_path.rglob("*")) if path.is_file() and path not in before] == []
+
+
 def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
     # Enough for the program and the package, not for ONNX Runtime: what `limited` asks for is one line, the error.
     code, told = limited(program, resource.RLIMIT_AS, 195 * MIB, "run", package)
@@ -61,6 +74,17 @@ def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
 def test_threads_that_the_system_refuses_are_told_with_what_to_do(program, package, command, told):
     # No thread has room for such a stack; a limit of their number does not bind root.
     assert limited(program, resource.RLIMIT_STACK, 2**46, command, package) == (1, told)
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY, reason="the stack's size has a hard limit"
+)
+def test_threads_that_the_system_refuses_to_grpc_are_told_too(program, well, chain, tmp_path):
+    """gRPC itself would wait for them for ever."""
+    well("split", chain, "--devices", "127.0.0.1:1/cpu:0", "-o", tmp_path / "far")
+    code, told = limited(program, resource.RLIMIT_STACK, 2**46, "run", tmp_path / "far", "--frames", "1")
+    assert code == 1
+    assert told.startswith("stage 'stage0': no thread could be started: ")
 
 
 def test_a_build_needs_few_open_files(program, chain, tmp_path, cpu):

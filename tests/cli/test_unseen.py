@@ -13,8 +13,9 @@ RIGHT, INCONCLUSIVE = 0, 3
 
 
 @pytest.fixture(autouse=True)
-def costs(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_COSTS", str(tmp_path / "costs.db"))
+def costs(own_costs):
+    """A database of costs of the test's own."""
+    return own_costs
 
 
 @pytest.fixture(params=NETWORKS)

@@ -40,6 +40,9 @@ def test_each_commands_help_shows_examples(well, command):
         ["show", "a.onnx", "--frobnicate"],
         ["run", "a.onnx", "--frames", "many"],
         ["run", "a.onnx", "--frames", "0"],
+        ["run", "a.onnx", "--policy", "newest"],
+        ["run", "a.onnx", "--on-error", "go"],
+        ["run", "a.onnx", "--hop", "3"],
         ["run", "a.onnx", "--rate", "nan"],
         ["run", "a.onnx", "--rate", "inf"],
         ["run", "a.onnx", "--in-flight", "0"],
@@ -86,7 +89,7 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(penstock, argument
     assert "Could not convert" not in outcome.error
 
 
-MODEL = ["show", "split -o p", "plan", "build -o p"]
+MODEL = ["split -o p", "plan", "build -o p"]
 PACKAGE = ["show", "run", "bench", "verify", "explain"]
 
 
@@ -96,7 +99,7 @@ PACKAGE = ["show", "run", "bench", "verify", "explain"]
         ("none.onnx", MODEL, "'none.onnx': no such file; expected a model (.onnx)"),
         (
             "none.onnx",
-            ["run", "bench"],
+            ["show", "run", "bench"],
             "'none.onnx': no such file or folder; expected a package (a folder or .zip), an",
         ),
         ("none.penstock.zip", PACKAGE, "'none.penstock.zip': no such folder or zip"),
@@ -104,7 +107,7 @@ PACKAGE = ["show", "run", "bench", "verify", "explain"]
         ("empty.yaml", ["show", "run", "bench", "split -o p"], "expected an application, found an empty file"),
         (
             "empty.onnx",
-            [*MODEL, "run", "bench"],
+            [*MODEL, "show", "run", "bench"],
             "'empty.onnx': not an ONNX model (it is empty); export or copy it again",
         ),
         ("empty.onnx", ["verify", "explain"], "expected a package"),
@@ -118,7 +121,7 @@ PACKAGE = ["show", "run", "bench", "verify", "explain"]
             ["split -o p", "plan", "build -o p"],
             "'folder': expected a model (.onnx), found a folder; packages are",
         ),
-        ("folder", PACKAGE, "package 'folder': no plan.json in it: expected a package made by 'penstock split'"),
+        ("folder", PACKAGE, "package 'folder': no plan.json in it: expected a package, which 'penstock build' or"),
     ],
 )
 def test_what_cannot_be_taken_is_named(penstock, tmp_path, given, commands, message):
@@ -129,6 +132,13 @@ def test_what_cannot_be_taken_is_named(penstock, tmp_path, given, commands, mess
         name, *options = command.split()
         outcome = penstock(name, given, *options)
         assert (outcome.code, message in outcome.error) == (1, True), (command, outcome)
+
+
+@pytest.mark.parametrize("command", ["show", "plan", "run"])
+def test_a_misspelt_file_is_named_beside_what_it_may_have_meant(penstock, tmp_path, command):
+    (tmp_path / "model.onnx").touch()
+    assert penstock(command, "modle.onnx").error.endswith("; did you mean 'model.onnx'?")
+    assert "did you mean" not in penstock(command, "elsewhere/modle.onnx").error
 
 
 def test_options_may_stand_on_either_side_of_the_command(well, chain):
@@ -261,6 +271,13 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
             "unexpected argument 'n.onnx': 'penstock show' takes one: a model (.onnx), a package ",
         ),
         (["devices", "cpu:0"], "unexpected argument 'cpu:0': 'penstock devices' takes options alone; see"),
+        (["run", "m.onnx", "--seconds", "1"], "unknown option '--seconds'; 'bench' takes it; see"),
+        (["show", "m.onnx", "--frames", "1"], "unknown option '--frames'; 'verify', 'run' take it; see"),
+        (["run", "m.onnx", "--minutes", "1"], "unknown option '--minutes'; see 'penstock run --help'"),
+        (["plan", "m.onnx", "--workload", "w.json"], "'model' and '--workload' do not go together: give one of them; "),
+        (["help"], "no command 'help'; see 'penstock --help'"),
+        (["help", "run"], "no command 'help'; see 'penstock run --help'"),
+        (["run", "m.onnx", "--page", "8077"], "found '8077'; for this machine alone write 127.0.0.1:8077; with no"),
         (["serve", "m.onnx", "--zzzzzzzz", "1"], "unknown option '--zzzzzzzz'; see 'penstock serve --help'"),
         (
             ["build"],
@@ -272,8 +289,16 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
             "option '--output' is missing: expected the package to write: a folder, or a file ending in .zip, as",
         ),
         (
+            ["split", "m.onnx"],
+            "option '--output' is missing: expected the package to write: a folder, or a file ending in .zip, as",
+        ),
+        (
             ["build", "m.onnx", "-o"],
             "option '--output': expected a value behind it, found none; what it is for: the package",
+        ),
+        (
+            ["run", "m.onnx", "--output", "a", "--output", "b"],
+            "option '--output': expected once, found 2 times: 'a', 'b'; what it is for: where outputs go",
         ),
         (["run", "m.onnx", "photos"], "one replica for each CPU; frames are given by --input NAME=FILE; see"),
         (["completion", "bsh"], "shell: expected bash, zsh, fish, found 'bsh'; see"),

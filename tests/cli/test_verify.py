@@ -99,7 +99,7 @@ def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, 
     assert outcome.code == 3
     assert (outcome.json["verdict"], outcome.json["unjudged"], outcome.json["problems"]) == ("inconclusive", 1, [])
     assert "the reference fails too; the inputs were random, integers in 'i': bind what never changes" in outcome.err
-    assert "give frames that come out with --input" in outcome.json["why_unjudged"]
+    assert "give frames that come out (--input)" in outcome.json["why_unjudged"]
     text = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1").out
     assert "inconclusive: 1 frame (1 not judged), 0 problems" in text
     np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
@@ -250,6 +250,14 @@ def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
     ]
     model = save(tmp_path, "sizes", nodes, [value("x", ["n", 3])], [value("y", [2]), value("z", ["n", 3])])
     well("split", model, "--cut", "relu", "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
+def test_what_an_eye_is_made_of_is_a_shape(well, tmp_path):
+    """No frame's values change it, so that frames that it does not tell apart are no doubt."""
+    nodes = [helper.make_node("EyeLike", ["x"], ["e"], "eye", k=1), helper.make_node("Neg", ["e"], ["y"], "neg")]
+    model = save(tmp_path, "eye", nodes, [value("x", ["n", "m"])], [value("y", ["n", "m"])])
+    well("split", model, "--cut", "eye", "-o", "p")
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 

@@ -213,8 +213,16 @@ def test_a_recording_of_a_run(well, line_package, tmp_path):
 def test_a_recording_that_has_no_place_is_told_before_the_run(penstock, line_package, command):
     name, *options = command
     outcome = penstock(name, line_package, *options, "--record", "nowhere/run.html")
-    assert outcome.code == 1 and "nowhere/run.html" in outcome.error
+    assert outcome.code == 1
+    assert "--record: recording 'nowhere/run.html': cannot be written: No such file or directory; " in outcome.error
     assert not outcome.out
+
+
+@pytest.mark.parametrize("guard", ["--tokens=none", "--insecure"])
+def test_what_guards_a_page_is_refused_without_one(penstock, line_package, guard):
+    outcome = penstock("run", line_package, "--frames", "2", guard)
+    assert outcome.code == 1
+    assert outcome.error == f"{guard.partition('=')[0]}: is for --page or --metrics, found neither"
 
 
 @pytest.mark.parametrize("command", ["run", "bench"])

@@ -79,6 +79,13 @@ def test_begins_with_the_figures_that_one_wants_to_know(page, open_page):
     assert "8 ms" in figures and "best simple way" not in figures and "gap" not in figures
 
 
+def test_a_simple_way_that_was_faster_is_told(page, open_page):
+    assert "simple way" not in page.locator("header p").first.inner_text()
+    made = report(simple=[way("onnxruntime", 80), way("openvino-per-core", 125), way("penstock", 100)])
+    told = open_page(made).locator("header p").first.inner_text()
+    assert "the simple way openvino-per-core was 25 % faster than this plan; --refresh measures all again" in told
+
+
 def test_shows_the_stages_where_nothing_is_selected(page):
     rows = page.locator("#details .bars li").all_inner_texts()
     assert len(rows) == 2 and all("31 operators, openvino and onednn" in row for row in rows)

@@ -559,7 +559,7 @@ def test_a_frame_of_a_stream_may_have_a_deadline_and_a_priority() -> None:
     with app.start(streams=2) as pipeline:
         call = pipeline.stream_of(7)
         call.push(value(1), tag="late", deadline=0, priority="high")
-        pipeline.push(value(2), tag="late too", stream=7, deadline=-1)
+        pipeline.push(value(2), tag="late too", stream=7, deadline=0)
         call.push(value(3), tag="in time", deadline=60, priority="high")
         frames = [pipeline.pop() for _ in range(3)]
         assert [(frame.stream, frame.tag, frame.outcome) for frame in frames if frame is not None] == [

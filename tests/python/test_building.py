@@ -174,7 +174,7 @@ def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
         penstock.build(model, budget=0)
     with pytest.raises(penstock.InvalidArgument, match="most_parts: expected 0 or more, found -1"):
         penstock.build(model, most_parts=-1)
-    with pytest.raises(penstock.NotFound, match="no backend 'tensorrt'"):
+    with pytest.raises(penstock.NotFound, match="backend 'tensorrt': there is none"):
         penstock.build(model, backends=["tensorrt"])
     with pytest.raises(penstock.NotFound, match=r"rules '.*none.json': no such file"):
         penstock.build(model, rules=tmp_path / "none.json", budget=1)

@@ -155,6 +155,48 @@ def test_an_error_has_its_parts(library: Library, model: Path, tmp_path: Path) -
         library.load(tmp_path / "app.yaml")
 
 
+def test_an_error_of_a_push_names_its_input(library: Library, model: Path) -> None:
+    pipeline = library.load(model)
+    sizes = (c_int64 * 2)(1, -4)
+    odd = Tensor(FLOAT, 2, sizes, None, 0)
+    for name in ("push", "run"):
+        with pytest.raises(CError, match="expected sizes of 0 or more, found -4") as raised:
+            library.call(name, pipeline, byref(odd), c_size_t(1), None, byref(c_void_p()))
+        assert ("input", b"x") in raised.value.places
+    borrowed = ctypes.POINTER(Tensor)()
+    library.call("acquire_input", pipeline, c_int64(FOREVER), byref(borrowed))
+    borrowed[0].dims[0] = 0
+    with pytest.raises(CError, match="push_acquired: input 'x'") as raised:
+        library.call("push_acquired", pipeline, None, None)
+    assert ("input", b"x") in raised.value.places
+    library.c.penstock_free(pipeline)
+
+
+def test_a_push_behind_the_first_error_names_its_stage_frame_and_node(library: Library, tmp_path: Path) -> None:
+    import onnx
+
+    graph = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[3] x, int64[1] i) => (float[1] y) { y = Gather(x, i) }'
+    )
+    graph.graph.node[0].name = "pick"
+    onnx.save(graph, tmp_path / "pick.onnx")
+    pipeline = library.load(tmp_path / "pick.onnx", on_error="stop")
+    x, kept = tensor_of(np.ones(3, np.float32))
+    position = np.array([9], np.int64)
+    i = Tensor(7, 1, (c_int64 * 1)(1), position.ctypes.data, position.nbytes)
+    with pytest.raises(CError, match="the pipeline stopped at its first error: stage ") as raised:
+        while True:
+            library.call("push", pipeline, (Tensor * 2)(x, i), c_size_t(2), None, None)
+    del kept
+    assert raised.value.code == "cancelled"
+    assert [place for place in raised.value.places if place[0] in ("stage", "frame", "node")] == [
+        ("stage", b"stage0"),
+        ("frame", 0),
+        ("node", b"pick"),
+    ]
+    library.c.penstock_free(pipeline)
+
+
 @pytest.fixture
 def sums(library: Library, tmp_path: Path) -> Iterator[c_void_p]:
     """y = x + s, which the next frame of the stream reads as s."""

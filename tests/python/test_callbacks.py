@@ -70,6 +70,52 @@ def test_no_order_is_kept_where_none_is_asked_for_but_within_a_stream() -> None:
         assert pipeline.in_flight == 0
 
 
+def test_futures_are_done_in_no_order_where_none_is_asked_for() -> None:
+    reached, opened = threading.Event(), threading.Event()
+
+    def call(x: np.ndarray) -> np.ndarray:
+        if x[0] == 0:
+            reached.set()
+            assert opened.wait(60)
+        return np.copy(x)
+
+    with of_one(call, replicas=2, streams=3) as pipeline:
+        slow = pipeline.submit(value(0), in_order=False)
+        assert reached.wait(60)
+        futures = [pipeline.stream_of(7).submit(value(i), tag=i, in_order=False) for i in (1, 2)]
+        assert [future.result(timeout=60).tag for future in futures] == [1, 2]
+        late = pipeline.submit(value(3), stream=7, deadline=0, in_order=False)
+        assert isinstance(late.exception(timeout=60), penstock.DeadlineExceeded)
+        with pytest.raises(penstock.FailedPrecondition, match=r"frames of submit\(\) are in flight"):
+            pipeline.run(None, value(4))
+        assert not slow.done()
+        opened.set()
+        assert slow.result(timeout=60)["y"][0] == 0
+        assert [future.number for future in (slow, *futures, late)] == [0, 1, 2, 3]
+        assert pipeline(value(5))[0][0] == 5
+        ended = pipeline.submit(value(6), in_order=False)
+    assert ended.done()
+
+
+def test_a_frame_that_was_submitted_is_cancelled_by_its_futures_number() -> None:
+    reached, opened = threading.Event(), threading.Event()
+
+    def call(x: np.ndarray) -> np.ndarray:
+        reached.set()
+        assert opened.wait(60)
+        return np.copy(x)
+
+    with of_one(call) as pipeline:
+        first = pipeline.submit(value(0))
+        assert reached.wait(60)
+        futures = [pipeline.submit(value(1), in_order=in_order) for in_order in (True, False)]
+        assert [pipeline.cancel_frame(future.number) for future in futures] == [True, True]
+        opened.set()
+        assert first.result(timeout=60)["y"][0] == 0
+        for future in futures:
+            assert isinstance(future.exception(timeout=60), penstock.Cancelled)
+
+
 def test_what_one_raises_is_reported_and_the_others_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", reported.append)
@@ -234,6 +280,7 @@ for i in range(3):
         ({"priority": "High"}, "priority: expected 'normal' or 'high', found str 'High'"),
         ({"deadline": 10**400}, "deadline: expected a number of seconds or None, such as 0.5, found int 1000"),
         ({"deadline": 10**5000}, "deadline: expected a number of seconds or None, such as 0.5, found int <int"),
+        ({"deadline": -1}, "deadline: expected 0 or more seconds from now, or None, found int -1"),
         ({"deadline": float("nan")}, "deadline: expected a number of seconds or None, such as 0.5, found float nan"),
         ({"deadline": "soon"}, "deadline: expected a number of seconds or None, such as 0.5, found str 'soon'"),
         ({"deadline": np.zeros(2)}, "deadline: expected a number of seconds or None, such as 0.5, found ndarray"),

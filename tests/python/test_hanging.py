@@ -243,6 +243,35 @@ print("waited")
     assert after == "\nwaited\n"
 
 
+CALLBACK = """
+reached, after = threading.Event(), threading.Event()
+def blocks(frame):
+    reached.set()
+    go_on.wait()
+pipeline = start(lambda x: x)
+pipeline.push(x, done=blocks)
+reached.wait()
+pipeline.push(x, done=lambda frame: (print("after", frame.outcome, flush=True), after.set()))
+"""
+
+
+def test_a_callback_that_blocks_is_left_behind(run_script: Run) -> None:
+    text = """
+pipeline.shut_down(timeout=0.05)
+print("ended", flush=True)
+go_on.set()
+after.wait()
+"""
+    before, behind = run_script(START + CALLBACK + text).split("ended\n")
+    assert "PenstockWarning: the callback of frame 0 goes on; the pipeline ends without it, and leaves its" in before
+    assert "max_run_ms" not in before  # That is for calls of stages.
+    assert behind.startswith("after ")
+
+
+def test_the_process_ends_though_a_callback_blocks(run_script: Run) -> None:
+    assert "PenstockWarning: the callback of frame 0 goes on" in run_script(START + CALLBACK)
+
+
 def test_a_wrong_time_for_the_end_ends_nothing(run_script: Run) -> None:
     text = """
 with start(lambda x: x) as pipeline:

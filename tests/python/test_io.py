@@ -1,5 +1,6 @@
 """Sources and sinks."""
 
+import errno
 import importlib.util
 import io as streams
 import json
@@ -335,6 +336,61 @@ def test_results_are_lines_of_json(
         io.JsonLines(tmp_path / "no" / "where.jsonl")
 
 
+def test_what_is_written_at_the_end_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(penstock.PermissionDenied, match="where.npz': cannot be written: No such file or directory"):
+        io.Npz(tmp_path / "no" / "where.npz")
+    io.Npz(tmp_path / "here.npz").close()
+    assert (tmp_path / "here.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda file: io.JsonLines(f"{file}.jsonl"), lambda file: io.Npz(f"{file}.npz"), io.Npz]
+)
+def test_a_sink_that_is_closed_takes_nothing_more(
+    pipeline: penstock.Pipeline, tmp_path: Path, make: Callable[[Path], io.Sink]
+) -> None:
+    sink = make(tmp_path / "out")
+    sink.close()
+    sink.close()
+    with pytest.raises(penstock.FailedPrecondition, match="the sink is closed"):
+        sink.consume(pipeline.stream([frame(1)]))
+
+
+@NEEDS_OPENCV
+def test_what_a_video_leaves_out_is_told(tmp_path: Path) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="codec: expected four letters, such as 'mp4v'"):
+        io.VideoFile(tmp_path / "a.mp4", lambda result: RED, codec="x")
+    with io.VideoFile(tmp_path / "a.mp4", lambda result: np.zeros((41, 30, 3), np.uint8)) as sink:
+        told = "last row and column of odd sizes: 30 x 41 pixels become 30 x 40"
+        with pytest.warns(penstock.PenstockWarning, match=told):
+            sink.write(types.SimpleNamespace(ok=True, number=0))  # type: ignore[arg-type]
+
+
+def test_a_picture_of_other_numbers_and_channels_is_prepared_or_told() -> None:
+    like = penstock.TensorInfo("x", "", [1, 3, 4, 6], "float32")
+    grey = np.arange(24, dtype=np.uint8).reshape(4, 6, 1)
+    np.testing.assert_array_equal(io.prepare(grey, like), io.prepare(grey[:, :, 0], like))
+    colours = np.repeat(grey, 3, axis=2)
+    clear = np.concatenate([colours, grey], axis=2)
+    np.testing.assert_array_equal(io.prepare(clear, like), io.prepare(colours, like))
+    with pytest.raises(
+        penstock.InvalidArgument, match=r"found \[3, 4, 6\]; .transpose\(1, 2, 0\) puts the channels last"
+    ):
+        io.prepare(np.zeros((3, 4, 6), np.uint8), like)
+    with pytest.raises(penstock.InvalidArgument, match=r"numbers up to 5888, .* give scale=1/65535"):
+        io.prepare(colours.astype(np.uint16) * 256, like)
+    assert io.prepare(colours.astype(np.uint16) * 256, like, scale=1 / 65535).max() == pytest.approx(5888 / 65535)
+    with pytest.warns(penstock.PenstockWarning, match="divided by 255 once more; give scale=1"):
+        io.prepare(colours / 255, like)
+
+
+def test_a_disk_that_is_full_is_told_with_the_file(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    (tmp_path / "full.jsonl").symlink_to("/dev/full")
+    told = "full.jsonl': cannot be written: No space left on device"
+    with pytest.raises(penstock.ResourceExhausted, match=told), io.JsonLines(tmp_path / "full.jsonl") as sink:
+        sink.consume(pipeline.stream([frame(1)]))
+
+
 def passing(name: str, type: str) -> penstock.Pipeline:
     """Gives what it gets, as the output of that name."""
     app = penstock.App()
@@ -376,6 +432,56 @@ def test_an_output_may_have_any_name_in_an_archive(tmp_path: Path, name: str, ta
         sink.consume(pipeline.stream([np.array([1, 2], np.float32)]))
     (found,) = io.arrays(tmp_path / target)
     assert {key: value.tolist() for key, value in found.items()} == {name: [1, 2]}
+
+
+class Kept(io.Sink):
+    """A user's own sink: keeps what comes, and fails as a full disk does once it has `room` of it."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.values, self.closed = room, [], 0
+
+    def write(self, result: penstock.Frame) -> None:
+        if len(self.values) == self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.values.append((result.tag, float(result["z"][0, 0])))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_sink_of_ones_own_takes_what_a_source_of_ones_own_gives(pipeline: penstock.Pipeline) -> None:
+    def source():
+        yield from ["1", "2", "wrong", "4"]
+
+    def feed(text: str) -> np.ndarray:
+        return frame(float(text)) if text.isdigit() else np.zeros((7, 7), np.float32)
+
+    with Kept(room=9) as sink:
+        stream = pipeline.stream(source(), feed=feed)
+        with pytest.raises(penstock.InvalidArgument, match=r"found f32\[7,7\]"):
+            sink.consume(stream)
+        assert sink.values == [("1", 9.0), ("2", 25.0)]
+        assert sink.consume(stream) == 1  # Behind what was wrong.
+    assert sink.values[2:] == [("4", 81.0)]
+    assert sink.closed == 1
+
+
+def test_a_sink_of_ones_own_that_fails_ends_its_stream_alone(pipeline: penstock.Pipeline) -> None:
+    ended = []
+
+    def source():
+        try:
+            for number in range(10_000):
+                yield frame(number)
+        finally:
+            ended.append(True)
+
+    sink = Kept(room=2)
+    with pytest.raises(OSError, match="No space left"), sink:
+        sink.consume(pipeline.stream(source()))
+    assert len(sink.values) == 2 and sink.closed == 1
+    assert ended == [True]
+    assert float(pipeline(frame(3))[0][0, 0]) == 49
 
 
 def test_pictures_are_written_with_drawings(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
@@ -490,9 +596,11 @@ def test_what_is_no_video_is_named(tmp_path: Path) -> None:
         io.video(tmp_path / "broken.mp4")
     with pytest.raises(penstock.NotFound, match="no such file"):
         io.video(tmp_path / "none.mp4")
+    with pytest.raises(penstock.PermissionDenied, match="nowhere/a.mp4': cannot be written: No such file or directory"):
+        io.VideoFile(tmp_path / "nowhere/a.mp4", lambda result: RED)
     with (
         pytest.raises(penstock.PermissionDenied, match="OpenCV cannot write it; is its folder there"),
-        io.VideoFile(tmp_path / "nowhere/a.mp4", lambda result: RED) as sink,
+        io.VideoFile(tmp_path / "a.nothing", lambda result: RED) as sink,
     ):
         sink.write(types.SimpleNamespace(ok=True, number=0))  # type: ignore[arg-type]
 
@@ -544,3 +652,21 @@ def test_what_is_no_path_is_refused(source: Callable[[object], object]) -> None:
 def test_a_wrong_argument_is_refused(call: Callable[[], object], told: str) -> None:
     with pytest.raises(penstock.InvalidArgument, match=told):
         call()
+
+
+def test_a_file_that_is_no_array_is_not_called_a_pickle(tmp_path: Path) -> None:
+    """numpy would have it read as one, "if you trust the file"."""
+    (tmp_path / "notes.txt").write_text("notes")
+    with pytest.raises(penstock.DataLoss, match=r"notes.txt': does not begin as a .npy file; save the array by numpy"):
+        list(io.arrays(tmp_path / "notes.txt"))
+
+
+def test_a_picture_as_it_is_read_is_refused_with_what_prepares_it() -> None:
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 6, 8]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "relu", ends[:1], ends[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    with penstock.split(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)) as pipeline:
+        with pytest.raises(penstock.InvalidArgument, match=r"found u8\[6,8,3\]; penstock.io.prepare\(image, "):
+            pipeline(np.zeros((6, 8, 3), np.uint8))
+        with pytest.raises(penstock.InvalidArgument, match=r"found u8\[6,8\]; convert it with .astype\('float32'\)"):
+            pipeline(np.zeros((6, 8), np.uint8))

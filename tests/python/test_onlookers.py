@@ -135,7 +135,7 @@ def test_a_recording_that_cannot_be_written_is_an_error(pipeline: penstock.Pipel
 
 
 def test_only_this_machine_may_look_unless_told(pipeline: penstock.Pipeline) -> None:
-    with pytest.raises(penstock.PermissionDenied, match="--insecure"):
+    with pytest.raises(penstock.PermissionDenied, match="insecure=True"):
         pipeline.serve_page("0.0.0.0:0")
     pipeline.serve_page("0.0.0.0:0", insecure=True).close()
     with pytest.raises(penstock.InvalidArgument, match="HOST:PORT"):

@@ -84,3 +84,12 @@ def test_sentences_name_what_python_has(pipeline: penstock.Pipeline) -> None:
         pipeline.push(frame(1), stream=5)
     with pytest.raises(penstock.NotFound, match="parameter 'a'; there are none: name them by parameters="):
         pipeline.set_parameters({"a": 1})
+
+
+def test_advice_names_keywords_and_leaves_the_users_words(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(penstock.NotFound, match=r"^.*constants: the model has no input '--shape'"):
+        penstock.split(model, constants={"--shape": 1})
+    name = "a' --shape (--state) --constant.onnx"
+    with pytest.raises(penstock.NotFound) as missing:
+        penstock.split(tmp_path / name)
+    assert name in str(missing.value)

@@ -220,10 +220,20 @@ YUV = [
 
 @pytest.mark.parametrize(("source", "to", "code"), YUV, ids=[f"{a}-{b}" for a, b, _ in YUV])
 def test_frames_of_cameras_are_opencvs(source: str, to: str, code: int) -> None:
-    for height, width in [(2, 2), (4, 6), (36, 50)]:
+    for height, width in [(2, 2), (4, 6), (36, 50), (34, 200)]:
         rows = picture(height * 3 // 2, width, 1)[:, :, 0]
         wanted = cv2.cvtColor(rows, code).reshape(height, width, -1)
-        within(1, ready.colour(source=source, to=to, most=(200, 200))(rows), wanted)
+        np.testing.assert_array_equal(ready.colour(source=source, to=to, most=(200, 200))(rows), wanted)
+
+
+def test_each_y_with_each_u_and_v_is_opencvs() -> None:
+    y, u, v = np.arange(256, dtype=np.uint8), np.arange(0, 256, 5, np.uint8), np.arange(0, 256, 5, np.uint8)
+    pairs = np.stack(np.meshgrid(u, v), -1).reshape(-1, 2)  # A row of the picture's halves for each.
+    light = np.broadcast_to(y, (2 * len(pairs), 256))
+    colours = np.broadcast_to(pairs[:, None], (len(pairs), 128, 2)).reshape(-1, 256)
+    rows = np.concatenate([light, colours])
+    made = ready.colour(source="nv12", most=(len(light), 256))(rows)
+    np.testing.assert_array_equal(made, cv2.cvtColor(rows, cv2.COLOR_YUV2RGB_NV12))
 
 
 def test_rows_that_are_no_yuv_are_refused() -> None:
@@ -491,6 +501,30 @@ def test_overlap_add_gives_the_samples_back(weights: str) -> None:
     made = np.concatenate([add(window(piece)) for piece in pieces(samples, 40, 5)])
     delay = size - hop
     np.testing.assert_allclose(made[delay:], samples[: made.size - delay], atol=1e-5)
+
+
+def inverse_stft(spectra: np.ndarray, window: np.ndarray, hop: int) -> np.ndarray:
+    """As scipy.signal.istft gives it: all windows weighed again and summed, over the sum of the squared weights."""
+    size = len(window)
+    made, weights = np.zeros((2, (len(spectra) - 1) * hop + size))
+    for i, block in enumerate(np.fft.irfft(spectra, size)):
+        made[i * hop : i * hop + size] += block * window
+        weights[i * hop : i * hop + size] += window**2
+    return made / np.where(weights > 1e-10, weights, 1)
+
+
+@pytest.mark.parametrize(("size", "hop"), [(64, 32), (64, 16), (60, 20), (64, 24), (33, 10)])
+def test_overlap_add_of_changed_spectra_is_the_inverse_stft(size: int, hop: int) -> None:
+    rng = np.random.default_rng(11)
+    samples = rng.normal(size=40 * hop).astype(np.float32)
+    cut = ready.window(size=size, hop=hop, most=len(samples), weights="hann")
+    spectra = np.fft.rfft(cut(samples)) * rng.uniform(size=size // 2 + 1)  # A network's mask.
+    blocks = np.fft.irfft(spectra, size).astype(np.float32)
+    add = ready.overlap_add(size=size, hop=hop, most=len(blocks), weights="hann")
+    made = np.concatenate([add(blocks[:7]), add(blocks[7:8]), add(blocks[8:])])
+    wanted = inverse_stft(spectra, np.hanning(size + 1)[:-1], hop)
+    # The first samples lie in fewer windows: scipy divides by the weight of these, a stream as everywhere.
+    np.testing.assert_allclose(made[size:], wanted[size : made.size], atol=1e-5)
 
 
 def test_overlap_add_without_division_is_a_sum() -> None:

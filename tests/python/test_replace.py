@@ -1,5 +1,6 @@
 """Another package takes the frames of a running pipeline."""
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -34,8 +35,18 @@ def test_it_takes_the_frames_pushed_from_then_on(pipeline: penstock.Pipeline, ot
     for number, frame in enumerate(held):
         np.testing.assert_array_equal(frame[0], expected(number))
     assert pipeline.stats()["pushed"] == 3
+    assert pipeline.stats()["plans"] == [{"label": "at the start", "frames": 1}, {"label": str(other), "frames": 2}]
     assert len(pipeline.stats()["stages"]) == 1
     np.testing.assert_array_equal(pipeline(feed(1))[0], expected(1))
+
+
+def test_a_package_whose_files_are_gone_is_not_saved_and_says_so(other: Path, tmp_path: Path) -> None:
+    with penstock.load(other) as pipeline:
+        shutil.rmtree(other)
+        expected = r"package '.*other\.penstock': its file 'stages/0\.onnx' is no longer there"
+        with pytest.raises(penstock.NotFound, match=expected):
+            pipeline.save(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_a_stream_goes_on_while_another_thread_replaces(pipeline: penstock.Pipeline, other: Path) -> None:

@@ -1,5 +1,7 @@
 """penstock.verify()."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,17 @@ def test_a_package_computes_what_its_model_computes(package: Path, model: Path) 
     assert (report["ok"], report["verdict"], report["frames"]) == (True, "right", 5)
     assert str(model) in report["reference"]
     assert all(0 < output["floor"] <= output["bf16"] / 2 for output in report["outputs"])
+
+
+def test_the_report_speaks_of_pythons_arguments(model: Path, tmp_path: Path) -> None:
+    gone = Path(shutil.copy(model, tmp_path / "gone.onnx"))
+    penstock.split(gone, cuts=["increment"], output=tmp_path / "line.penstock").shut_down()
+    gone.unlink()
+    tiny = [{"x": np.full((1, 4), value, np.float32)} for value in (1e-9, 2e-9)]  # Two outputs that are alike.
+    report = penstock.verify(tmp_path / "line.penstock", frames=tiny)
+    assert "is gone or changed since the package was made (give the whole one: model)" in report["reference"]
+    assert "(frames)" in report["outputs"][0]["reason"]
+    assert "--" not in json.dumps(report)
 
 
 def test_another_models_outputs_are_wrong(package: Path, model: Path, tmp_path: Path) -> None:

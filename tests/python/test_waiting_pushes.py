@@ -1,8 +1,11 @@
 """Pushes that wait longer than the binding looks for signals (50 ms) keep their place."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -74,13 +77,16 @@ def test_who_waits_to_push_goes_on_in_order_and_high_ones_first() -> None:
         while pipeline.try_push(ONE, done=lambda _: None) is not None:
             pass
 
-        def push(name: str) -> None:
+        def push(name: str, started: threading.Event) -> None:
+            started.set()
             pipeline.push(ONE, priority=name.rstrip("0123456789"), done=lambda _: order.append(name), timeout=60)
 
         pushers = []
         for name in ("normal0", "normal1", "normal2", "high0", "high1"):
-            pushers.append(threading.Thread(target=push, args=(name,)))
+            started = threading.Event()
+            pushers.append(threading.Thread(target=push, args=(name, started)))
             pushers[-1].start()
+            started.wait()
             time.sleep(0.2)  # It waits, and has looked for signals some times.
         opened.set()
         for pusher in pushers:
@@ -88,3 +94,85 @@ def test_who_waits_to_push_goes_on_in_order_and_high_ones_first() -> None:
         pipeline.drain()
     # The first of them has the turn already when the high ones come.
     assert order == ["normal0", "high0", "high1", "normal1", "normal2"]
+
+
+HELD = """
+import sys, threading
+import numpy as np
+import penstock
+
+opened = threading.Event()
+
+def hold(x, last):
+    opened.wait()
+    return x + last
+
+app = penstock.App("held")
+app.input("x", "f32[1]")
+app.function("body", hold, {"x": "f32[1]", "last": "f32[1]"}, {"sum": "f32[1]"}, reads={"x": "x"})
+app.state("body.sum", "body.last")
+app.output("sum", "body.sum")
+one = np.ones(1, np.float32)
+with app.start(streams=3, capacity=1) as pipeline:
+    while pipeline.try_push(one, done=lambda _: None) is not None:
+        pass
+    pusher = threading.Thread(target=lambda: pipeline.push(one, done=lambda _: None))
+    pusher.start()
+    threading.Timer(0.5, opened.set).start()
+    stream = pipeline.stream_of(2)
+    try:
+        {"save": stream.save, "reset": stream.reset, "end": stream.end, "all": pipeline.reset_states,
+         "restore": lambda: stream.restore({"body.sum": one})}[sys.argv[1]]()
+    except penstock.PenstockError as error:
+        print(error)
+    pusher.join()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("what", ["save", "restore", "reset", "end", "all"])
+def test_who_asks_for_states_lets_others_run_while_a_push_waits(what: str) -> None:
+    """In a process of its own: it stood still for good, Ctrl-C included."""
+    ran = subprocess.run([sys.executable, "-c", HELD, what], capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.endswith("done\n")
+
+
+def test_who_drains_waits_for_no_frames_that_come_later() -> None:
+    """Each takes longer than the binding looks for signals, and another one is always in flight behind it."""
+    most = 60
+    pushed = 0
+
+    def body(x: np.ndarray, last: np.ndarray) -> np.ndarray:
+        time.sleep(0.1)
+        return x + last
+
+    def push_another(_: object = None) -> None:
+        nonlocal pushed
+        if pushed < most:
+            pushed += 1
+            pipeline.push(ONE, done=push_another)
+
+    with waiting(body).start(capacity=4) as pipeline:
+        for _ in range(3):
+            push_another()
+        pipeline.drain()
+        assert pushed < most
+        pushed = most
+
+
+def test_frames_in_a_seat_that_is_waited_for_wait_for_no_others(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    names = ("x", "last", "sum", "out")
+    x, last, total, out = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1]) for name in names)
+    nodes = [helper.make_node("Add", ["x", "last"], ["sum"]), helper.make_node("Neg", ["sum"], ["out"])]
+    graph = helper.make_graph(nodes, "sums", [x, last], [out, total])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "sums.onnx")
+    came: list[int] = []
+    with penstock.split(
+        tmp_path / "sums.onnx", states={"sum": "last"}, streams=2, evict=True, batch="2:600000"
+    ) as pipeline:
+        for stream in (1, 2, 3):
+            pipeline.push(ONE[None], stream=stream, done=lambda frame: came.append(frame.stream))
+    assert sorted(came) == [1, 2, 3]

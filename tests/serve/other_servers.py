@@ -47,9 +47,9 @@ from pytriton.triton import Triton, TritonConfig
 from twice import twice
 def infer(requests):
     return [{"y": twice(request.data["x"])} for request in requests]
-port = int(sys.argv[1])
+grpc, http, metrics = map(int, sys.argv[1:])
 about = lambda name: Tensor(name=name, dtype=np.float32, shape=(1, 2))
-with Triton(config=TritonConfig(grpc_port=port, http_port=port + 1, metrics_port=port + 2)) as triton:
+with Triton(config=TritonConfig(grpc_port=grpc, http_port=http, metrics_port=metrics)) as triton:
     triton.bind(model_name="twice", infer_func=infer, inputs=[about("x")], outputs=[about("y")],
                 config=ModelConfig(batching=False))
     triton.run()
@@ -95,9 +95,9 @@ def mlserver(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def triton(folder: Path) -> Iterator[str]:
-    port = free_port()
+    port, *others = (free_port() for _ in range(3))
     (folder / "triton.py").write_text(TRITON)
-    with started([str(PYTHON), "triton.py", str(port)], port, folder) as address:
+    with started([str(PYTHON), "triton.py", *map(str, [port, *others])], port, folder) as address:
         yield address
 
 

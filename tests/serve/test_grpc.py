@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,6 +214,77 @@ def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Pa
     assert server.end() == 0
 
 
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
+
+
+def test_what_grpc_says_is_in_the_servers_log(models: list[str], certificates: Path, tmp_path: Path) -> None:
+    shutil.copytree(certificates, tmp_path, dirs_exist_ok=True)
+    server = Server(
+        models[0], "--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"
+    )
+    shutil.copy(tmp_path / "client.key", tmp_path / "localhost.key")  # It reads them again, and they do not fit.
+    end = time.monotonic() + SECONDS
+    while not server.errors:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert server.end() == 0
+    assert [line for line in server.errors if not line.startswith("penstock: warning: gRPC: ")] == []
+
+
+@pytest.mark.parametrize(
+    ("which", "text", "sentence"),
+    [
+        ("certificate", "", "'localhost.pem': cannot be used as a certificate in PEM (it is empty)"),
+        ("certificate", "junk", "(it has no line '-----BEGIN ...CERTIFICATE-----')"),
+        (
+            "certificate",
+            "trusted",
+            "'localhost.pem': cannot be used as a certificate in PEM (it is a trusted certificate",
+        ),
+        ("key", "", "'localhost.key': cannot be used as the certificate's key in PEM (it is empty)"),
+        ("key", "junk", "(it has no line '-----BEGIN ...PRIVATE KEY-----')"),
+        (
+            "key",
+            "locked",
+            "'localhost.key': cannot be used as the certificate's key in PEM (it is locked by a pass phrase",
+        ),
+        ("key", "another", "'localhost.key': cannot be used as the certificate's key in PEM (key values mismatch)"),
+        ("client-authority", "absent", "'ca.pem': cannot be used as the certificate that signs clients' (No such file"),
+        ("client-authority", "", "'ca.pem': cannot be used as the certificate that signs clients' (it is empty)"),
+    ],
+)
+def test_files_of_tls_that_cannot_serve_are_refused_at_the_start(
+    models: list[str], certificates: Path, tmp_path: Path, which: str, text: str, sentence: str
+) -> None:
+    shutil.copytree(certificates, tmp_path, dirs_exist_ok=True)
+    files = {"certificate": "localhost.pem", "key": "localhost.key", "client-authority": "ca.pem"}
+    bad = tmp_path / files[which]
+    openssl = {
+        "trusted": ["x509", "-trustout"],
+        "locked": ["pkey", "-aes256", "-passout", "pass:secret"],
+    }
+    if text in openssl:
+        made = subprocess.run(["openssl", *openssl[text], "-in", bad], check=True, capture_output=True)
+        bad.write_bytes(made.stdout)
+    elif text == "another":
+        shutil.copy(tmp_path / "client.key", bad)
+    elif text == "absent":
+        bad.unlink()
+    else:
+        bad.write_text(text)
+    given = [part for name, file in files.items() for part in (f"--tls-{name}", file)]
+    command = [find_program(), "serve", models[0], "--listen", "127.0.0.1:0", *given]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1 and sentence in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -226,6 +298,10 @@ def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Pa
         (["x/y=model.onnx"], "without '/'"),
         (["m:x=model.onnx"], "expected a version"),
         (["absent.onnx"], "absent.onnx"),
+        (["--trace", "/"], "--trace '/': cannot be written: it is a folder; give a file's name"),
+        (["--trace", "/nowhere/trace.json"], "--trace '/nowhere/trace.json': cannot be written: No such file"),
+        (["--access-log", "/"], "the access log cannot be written: Is a directory"),
+        (["--tokens", "/"], "file '/': expected a file of tokens, found a folder"),
     ],
 )
 def test_it_says_what_is_wrong(models: list[str], arguments: list[str], error: str) -> None:

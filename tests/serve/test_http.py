@@ -150,6 +150,17 @@ def test_a_model_is_served_with_bound_inputs_and_states(tmp_path: Path) -> None:
         assert server.end() == 0
 
 
+@pytest.mark.parametrize("prefix", ["", "one:", "one:1:"])
+def test_one_model_alone_may_be_named_before_what_is_bound(tmp_path: Path, prefix: str) -> None:
+    model = save_counter(tmp_path)
+    server = Server(f"one={model}", "--constant", f"{prefix}gain:0=[3,3]", "--state", f"{prefix}h:1=h:0")
+    try:
+        status, body = server.curl("/v2/models/one")
+        assert (status, [each["name"] for each in json.loads(body)["inputs"]]) == (200, ["x"])
+    finally:
+        assert server.end() == 0
+
+
 def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
     model = save_counter(tmp_path)
     (tmp_path / "first.npy").unlink(missing_ok=True)
@@ -201,6 +212,8 @@ def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
         (["a={}", "b={}", "--constant", "gain:0=1"], "expected MODEL:NAME=..., as in a:gain:0=1"),
         (["a={}", "b={}", "--state", "h:1=h:0"], "--state: of several models ('a', 'b') it names the one"),
         (["a={}", "--constant", "sr=1"], "input 'sr'"),
+        (["a={}", "--constant", "acc:gain:0=1"], "no input 'acc:gain:0'; its inputs are 'x', 'gain:0', 'h:0'"),
+        (["a={}", "--state", "acc:h:1=h:0"], "no output 'acc:h:1'"),
         (["a={}", "--constant", "x=1", "--constant", "x=2"], "--constant: input 'x' of model 'a' is given twice"),
         (["a={}", "--state", "sum=x:none.npy"], "initial value 'none.npy' cannot be copied"),
     ],

@@ -4,14 +4,16 @@ import base64
 import io
 import json
 import socket
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from servers import SECONDS, Server, save, split, value
 
 
@@ -20,14 +22,17 @@ class Loader:
 
     def __init__(self, server: Server) -> None:
         self.address = server.http_address()
+        self.status = 0  # Of the last answer.
 
     def post(self, path: str, body: object) -> str:
         """The answer, or the sentence of its error."""
         asked = urllib.request.Request(f"http://{self.address}{path}", json.dumps(body).encode())
         try:
             with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+                self.status = answer.status
                 return answer.read().decode()
         except urllib.error.HTTPError as refused:
+            self.status = refused.code
             return json.loads(refused.read())["error"]
 
     def load(self, main: str, files: dict[str, bytes]) -> str:
@@ -78,6 +83,74 @@ def test_an_option_that_names_a_place_is_refused_before_anything_is_compiled(
     error = loader.load_yaml(text, **{"net.onnx": network.read_bytes()})
     assert not place.exists()
     assert f"app.yaml:8: node 'n': option '{option}' names a place on the disk" in error
+
+
+def with_weights_beside(network: Path, *tensors: str) -> bytes:
+    """The model, with weights of its in w.bin."""
+    model = onnx.load(network)
+    for name in tensors:
+        tensor = model.graph.initializer.add(name=name, data_type=TensorProto.FLOAT, dims=[2])
+        tensor.data_location = TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="w.bin")
+    return model.SerializeToString()
+
+
+APP = application("network: net.onnx\nconstants: {s: [1, 1]}").encode()
+
+
+@pytest.mark.parametrize(
+    ("main", "files", "sentence"),
+    [
+        ("model.onnx", {}, "file 'file:1/model.onnx': not an ONNX model (it is truncated"),
+        ("model.onnx", {"model.onnx": b""}, "file 'file:1/model.onnx': not an ONNX model (it is empty)"),
+        ("model.onnx", {"model.onnx": b"<html>"}, "file 'file:1/model.onnx': not an ONNX model: "),
+        ("beside.onnx", {}, "file 'file:1/beside.onnx': tensor 'w': its external data file 'w.bin' is not in"),
+        ("beside.onnx", {"w.bin": b"123"}, "file 'file:1/beside.onnx': tensor 'w': expected 8 bytes"),
+        ("unfit.onnx", {}, "model 'file:1/unfit.onnx': "),
+        ("plan.json", {"plan.json": b"{"}, "package 'file:1': plan.json: not JSON"),
+        ("a.zip", {"a.zip": b"PK"}, "zip 'file:1/a.zip': "),
+        ("app.yaml", {"app.yaml": b"penstock_app: 1\n\tx: y"}, ": file:1/app.yaml:2: not YAML"),
+        ("app.yaml", {"app.yaml": APP, "net.onnx": b"?"}, ": file:1/app.yaml:5: node 'n': file 'file:1/net.onnx': "),
+    ],
+)
+def test_what_is_broken_is_its_senders_mistake_and_has_its_senders_name(
+    loader: Loader, network: Path, main: str, files: dict[str, bytes], sentence: str
+) -> None:
+    unfit = save(network.with_name("unfit.onnx"), [helper.make_node("MatMul", ["x", "s"], ["y"])],
+                 [value("x", [3, 4]), value("s", [5, 4])], [value("y", [3, 4])])  # fmt: skip
+    made = {
+        "model.onnx": network.read_bytes()[:60],
+        "beside.onnx": with_weights_beside(network, "w"),
+        "unfit.onnx": unfit.read_bytes(),
+    }
+    error = loader.load(main, {main: made.get(main, b"")} | files)
+    assert loader.status == 400, error
+    assert sentence in error
+    assert tempfile.gettempdir() not in error
+
+
+def test_a_configuration_of_deep_brackets_is_refused(loader: Loader) -> None:
+    config = '{"a":' * 1_000_000 + "1" + "}" * 1_000_000
+    error = loader.post("/v2/repository/models/sent/load", {"parameters": {"config": config}})
+    assert loader.status == 400, error
+    assert "'config'" in error and "brackets inside one another" in error
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ("backend: none", "backend 'none': there is none of that name; there are: "),
+        ("devices: 'cpu:4095'", "device 'cpu:4095': CPU 4095 is not among those this process may use: "),
+    ],
+)
+def test_what_the_server_lacks_is_not_its_senders_mistake(
+    loader: Loader, network: Path, fields: str, sentence: str
+) -> None:
+    text = application(f"network: net.onnx\nconstants: {{s: [1, 1]}}\n{fields}")
+    error = loader.load_yaml(text, **{"net.onnx": network.read_bytes()})
+    assert loader.status == 404, error
+    assert ": file:1/app.yaml:" in error
+    assert sentence in error
 
 
 def array(*numbers: float) -> bytes:

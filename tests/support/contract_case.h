@@ -16,6 +16,10 @@
 
 namespace penstock::contract {
 
+inline std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
 /// SplitMix64's last mixing: a bijection.
 inline std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15U;
@@ -46,6 +50,12 @@ class Dice {
 /// stands for no frame: a warm-up, or what depends on none. A tensor of items has 0 to kMostItems
 /// rows, any other has one.
 using Words = std::vector<std::int64_t>;
+inline Words row_of(const Words& words, std::size_t row) {
+  return {words[2 * row], words[2 * row + 1]};
+}
+inline void append(const Words& rows, Words& to) {
+  to.insert(to.end(), rows.begin(), rows.end());
+}
 inline constexpr int kMostItems = 4;
 
 enum class Fault : std::uint8_t {
@@ -136,6 +146,7 @@ struct Case {
   bool evicts = false;     ///< As the plan says.
   int swap_at = -1;        ///< After so many frames another plan takes those that follow.
   int bad_swap_at = -1;    ///< One that does not start is to. \pre one thread pushes, no edge drops
+  int drain_at = -1;       ///< After so many frames. \pre one thread pushes
   std::size_t called = 0;  ///< About one frame in so many has a callback; 0: none. \pre no runs
 
   [[nodiscard]] int inputs() const {
@@ -144,12 +155,32 @@ struct Case {
   }
   [[nodiscard]] int first_written(int stage) const {
     int tensor = inputs();
-    for (int s = 0; s < stage; ++s) tensor += stages[static_cast<std::size_t>(s)].writes;
+    for (int s = 0; s < stage; ++s) tensor += stages[at(s)].writes;
     return tensor;
+  }
+  [[nodiscard]] bool writes_state(int stage) const {
+    return std::ranges::any_of(states, [&](int t) { return tensors[at(t)].producer == stage; });
+  }
+  /// Positions among what the stage reads: it runs for each item of these.
+  [[nodiscard]] std::vector<std::size_t> lists_of(const StageCase& stage) const {
+    std::vector<std::size_t> lists;
+    for (std::size_t i = 0; stage.each && i < stage.reads.size(); ++i) {
+      if (tensors[at(stage.reads[i])].items) lists.push_back(i);
+    }
+    return lists;
   }
   [[nodiscard]] bool has(Fault fault) const {
     return std::ranges::any_of(stages, [&](const auto& s) { return s.fault == fault; });
   }
+};
+
+/// What the caller did, in the order in which the pipeline took it.
+struct Event {
+  enum class Kind : std::uint8_t { kPush, kParameter, kReset, kEnd, kSave, kRestore, kSwap };
+  Kind kind = Kind::kPush;  ///< kReset: of all streams. kEnd: one begins anew, or is forgotten.
+  std::int64_t value = 0;   ///< The frame's tag, or the parameter.
+  std::uint64_t stream = 0;
+  std::vector<Words> states;  ///< That were saved or restored.
 };
 
 /// The stream that the frame is of.
@@ -166,7 +197,7 @@ inline int items_of(std::int64_t tag, int odd) {
 /// What an input of that frame holds.
 inline Words input_of(const Case& given, std::int64_t tag, int input) {
   Words words;
-  const int rows = given.tensors[static_cast<std::size_t>(input)].items ? items_of(tag, 0) : 1;
+  const int rows = given.tensors[at(input)].items ? items_of(tag, 0) : 1;
   for (int row = 0; row < rows; ++row) {
     words.push_back(tag);
     words.push_back(static_cast<std::int64_t>(
@@ -209,7 +240,7 @@ struct Answer {
 };
 inline Answer answer(const Case& given, int stage, std::span<const Words> inputs,
                      std::span<const Words> states, std::int64_t parameter, std::uint64_t version) {
-  const auto& made = given.stages[static_cast<std::size_t>(stage)];
+  const auto& made = given.stages[at(stage)];
   const std::int64_t tag = tag_of(inputs);
   std::uint64_t hash = mix(static_cast<std::uint64_t>(stage) ^
                            static_cast<std::uint64_t>(parameter) ^ (version << 32U));
@@ -263,8 +294,8 @@ inline StageCase make_stage(const Case& made, Dice& dice, bool chain) {
     if (std::ranges::find(stage.reads, tensor) == stage.reads.end()) stage.reads.push_back(tensor);
   }
   if (dice.one_in(40)) stage.reads.clear();
-  const bool items = std::ranges::any_of(
-      stage.reads, [&](int t) { return made.tensors[static_cast<std::size_t>(t)].items; });
+  const bool items =
+      std::ranges::any_of(stage.reads, [&](int t) { return made.tensors[at(t)].items; });
   stage.writes = dice.one_in(4) ? 2 : 1;
   stage.function = dice.one_in(3) && !stage.reads.empty();
   stage.each = items && !dice.one_in(3);
@@ -299,7 +330,7 @@ inline void plant_faults(Case& made, Dice& dice) {
 
 inline bool reads_plain_input(const Case& made, const StageCase& stage) {
   return std::ranges::any_of(stage.reads, [&](int tensor) {
-    const auto& read = made.tensors[static_cast<std::size_t>(tensor)];
+    const auto& read = made.tensors[at(tensor)];
     return read.producer < 0 && !read.items;
   });
 }
@@ -308,10 +339,10 @@ inline void plant_states(Case& made, Dice& dice) {
   const int count = dice.from_to(1, 2);
   for (int i = 0; i < count; ++i) {
     const int writer = dice.below(made.stages.size());
-    auto& stage = made.stages[static_cast<std::size_t>(writer)];
+    auto& stage = made.stages[at(writer)];
     if (stage.each || stage.finds || stage.reads.empty()) continue;
     const int reader = dice.one_in(2) ? writer : dice.below(made.stages.size());
-    auto& reading = made.stages[static_cast<std::size_t>(reader)];
+    auto& reading = made.stages[at(reader)];
     if (reading.function || reading.reads.empty()) continue;
     if (!reads_plain_input(made, stage)) {  // Its frames' tags tell later for which of them it ran.
       if (made.tensors.front().items) continue;
@@ -319,8 +350,7 @@ inline void plant_states(Case& made, Dice& dice) {
     }
     stage.replicas = 1;
     reading.states.push_back(static_cast<int>(made.states.size()));
-    made.states.push_back(made.first_written(writer) +
-                          dice.below(static_cast<std::size_t>(stage.writes)));
+    made.states.push_back(made.first_written(writer) + dice.below(at(stage.writes)));
   }
 }
 
@@ -398,15 +428,14 @@ inline void choose_streams(Case& made) {
   made.evicts = dice.one_in(2);
   if (made.pushers == 0) made.most_streams = dice.from_to(2, made.streams);
   for (const int state : made.states) {  // Each stream has a replica of the writer for its home.
-    auto& writer = made.stages[static_cast<std::size_t>(
-        made.tensors[static_cast<std::size_t>(state)].producer)];
+    auto& writer = made.stages[at(made.tensors[at(state)].producer)];
     if (!writer.stateful && dice.one_in(2)) writer.replicas = dice.from_to(2, 3);
   }
 }
 
 inline void plant_hang(Case& made, Dice& dice) {
   const int index = dice.below(made.stages.size());
-  auto& stage = made.stages[static_cast<std::size_t>(index)];
+  auto& stage = made.stages[at(index)];
   if (!stage.reads.empty()) stage.fault = Fault::kHang;
   stage.every = 6;
   made.max_left_behind = dice.one_of({0, 1, 2, 1000});
@@ -416,18 +445,18 @@ inline void plant_hang(Case& made, Dice& dice) {
 
 /// What the runtime refuses there, stays here.
 inline bool fits_accelerator(const Case& made, const StageCase& stage) {
-  const auto is_items = [&](int t) { return made.tensors[static_cast<std::size_t>(t)].items; };
+  const auto is_items = [&](int t) { return made.tensors[at(t)].items; };
   return !stage.function && stage.lanes == 0 && !stage.reads.empty() &&
          std::ranges::none_of(stage.reads, is_items);
 }
 
 /// Whose frames read or write the state.
 inline std::vector<StageCase*> ends_of(Case& made, int state) {
-  const int written = made.states[static_cast<std::size_t>(state)];
-  const int writer = made.tensors[static_cast<std::size_t>(written)].producer;
+  const int written = made.states[at(state)];
+  const int writer = made.tensors[at(written)].producer;
   std::vector<StageCase*> ends;
   for (int s = 0; s < std::ssize(made.stages); ++s) {
-    auto& stage = made.stages[static_cast<std::size_t>(s)];
+    auto& stage = made.stages[at(s)];
     const bool reads = std::ranges::find(stage.states, state) != stage.states.end();
     if (reads || s == writer) ends.push_back(&stage);
   }
@@ -500,8 +529,8 @@ inline void choose_swaps(Case& made) {
   Dice dice(made.seed ^ 0x54a9U);
   const auto drops = [](const EdgeCase& e) { return e.policy != plan::FullPolicy::kBlock; };
   if (!dice.one_in(4) || made.pushers > 0 || made.runs || made.end != End::kClose ||
-      made.start_fault != StartFault::kNone || made.has(Fault::kHang) ||
-      made.most_streams < made.streams || std::ranges::any_of(made.edges, drops)) {
+      made.start_fault != StartFault::kNone || made.most_streams < made.streams ||
+      std::ranges::any_of(made.edges, drops)) {
     return;
   }
   if (!dice.one_in(4)) made.swap_at = dice.from_to(0, made.frames - 1);

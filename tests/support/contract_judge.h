@@ -26,8 +26,9 @@ class Judge {
     racy_ = lossy_ || seen.cancelled_before > 0 || stops_ || seen.hung > 0 || hasty ||
             given.has(Fault::kHang) || given.past > 0 || given.cancels;
     for (int s = 0; s < std::ssize(given.stages); ++s) {
+      const auto hung = [&](const Popped& out) { return hung_in(s, out); };
       const auto told =
-          std::ranges::count_if(seen.popped, [&](const Popped& out) { return hung_in(s, out); });
+          std::ranges::count_if(seen.popped, hung) + std::ranges::count_if(seen.called, hung);
       const auto hang = std::max<std::ptrdiff_t>(told, plant.hangs(s));
       if (hang > given.max_left_behind) exhausted_.push_back(s);
     }
@@ -140,6 +141,16 @@ class Judge {
     return given_.max_left_behind == 0 && !exhausted_.empty();
   }
 
+  // Such a call ends the plan that it is of, and no other.
+  [[nodiscard]] bool is_behind_a_hang_of_its_plan(const Popped& out) const {
+    const auto is_next = [&](std::uint64_t number) { return number >= seen_.swapped; };
+    return std::ranges::any_of(seen_.pushed, [&](const auto& pushed) {
+      const auto number = pushed.first;
+      return number < out.number && is_next(number) == is_next(out.number) &&
+             contains(out.error.message(), concat("frame ", number, ": the call hangs"));
+    });
+  }
+
   static bool hung_in(int stage, const Popped& out) {
     const auto told = concat("stage 's", stage, "': frame ", out.number, ": the call hangs");
     return contains(out.error.message(), told);
@@ -205,7 +216,8 @@ class Judge {
       // A call may take long by the machine's fault too.
       if (!given_.has(Fault::kHang) || !contains(out.error.message(), "the call hangs"))
         return false;
-      return ends_by_hang() || !contains(out.error.message(), "behind a call that hangs");
+      if (!contains(out.error.message(), "behind a call that hangs")) return true;
+      return ends_by_hang() && is_behind_a_hang_of_its_plan(out);
     }
     if (code == Code::kUnavailable) {
       return given_.max_left_behind > 0 && std::ranges::any_of(exhausted_, [&](int s) {
@@ -297,6 +309,24 @@ class Judge {
     }
   }
 
+  // For a frame that all stages run for: of each tensor one at most.
+  [[nodiscard]] Copies copies_of_frame(int device) const {
+    Copies copies;
+    const auto is_there = [&](const StageCase& stage) { return stage.accelerators == device + 1; };
+    for (int t = 0; t < std::ssize(given_.tensors); ++t) {
+      const int producer = given_.tensors[at(t)].producer;
+      const bool written = producer >= 0 && is_there(given_.stages[at(producer)]);
+      bool there = false, elsewhere = std::ranges::find(given_.outputs, t) != given_.outputs.end();
+      for (const auto& stage : given_.stages) {
+        if (std::ranges::find(stage.reads, t) == stage.reads.end()) continue;
+        (is_there(stage) ? there : elsewhere) = true;
+      }
+      copies.in += !written && there ? 1 : 0;
+      copies.out += written && elsewhere ? 1 : 0;
+    }
+    return copies;
+  }
+
   // Which device a replica's frames are on, is not told. \pre  every stage ran for every frame
   void check_copies() {
     const auto on_both = [](const StageCase& s) { return s.accelerators == 3; };
@@ -310,7 +340,7 @@ class Judge {
     const auto frames = static_cast<int>(seen_.pushed.size());
     for (int device = 0; device < 2; ++device) {
       const auto found = plant_.copies(device);
-      const auto each = copies_of(given_, device);
+      const auto each = copies_of_frame(device);
       if (found.in == frames * each.in && found.out == frames * each.out) continue;
       if (more && found.in >= frames * each.in && found.out >= frames * each.out) continue;
       add(concat("device ", device, ": ", found.in, " copies to it, ", found.out, " from it; ",

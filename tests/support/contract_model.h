@@ -2,27 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <span>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/support/contract_case.h"
 
 namespace penstock::contract {
-
-/// What the caller did, in the order in which the pipeline took it.
-struct Event {
-  enum class Kind : std::uint8_t { kPush, kParameter, kReset, kEnd, kSave, kRestore, kSwap };
-  Kind kind = Kind::kPush;  ///< kReset: of all streams. kEnd: one begins anew, or is forgotten.
-  std::int64_t value = 0;   ///< The frame's tag, or the parameter.
-  std::uint64_t stream = 0;
-  std::vector<Words> states;  ///< That were saved or restored.
-};
 
 struct Failure {
   int stage = 0;
@@ -34,30 +24,8 @@ struct Failure {
 struct Expected {
   std::int64_t tag = 0;
   std::vector<Failure> failures;
-  std::vector<Words> outputs;  ///< Empty where there is a failure.
+  std::vector<Words> outputs;  ///< Empty where a stage failed, or was not called.
 };
-
-/// Copies to a device, and back, for a frame that all stages run for: of each tensor one at most.
-struct Copies {
-  int in = 0, out = 0;
-};
-inline Copies copies_of(const Case& given, int device) {
-  Copies copies;
-  const auto is_there = [&](int stage) {
-    return stage >= 0 && given.stages[static_cast<std::size_t>(stage)].accelerators == device + 1;
-  };
-  for (int t = 0; t < std::ssize(given.tensors); ++t) {
-    bool there = false, elsewhere = std::ranges::find(given.outputs, t) != given.outputs.end();
-    for (int s = 0; s < std::ssize(given.stages); ++s) {
-      const auto& reads = given.stages[static_cast<std::size_t>(s)].reads;
-      if (std::ranges::find(reads, t) != reads.end()) (is_there(s) ? there : elsewhere) = true;
-    }
-    const bool written = is_there(given.tensors[static_cast<std::size_t>(t)].producer);
-    copies.in += !written && there ? 1 : 0;
-    copies.out += written && elsewhere ? 1 : 0;
-  }
-  return copies;
-}
 
 class Model {
  public:
@@ -84,84 +52,54 @@ class Model {
   [[nodiscard]] int wrong_saves() const { return wrong_saves_; }
 
  private:
-  using Tensors = std::vector<std::optional<Words>>;
+  using Tensors = std::vector<std::optional<Words>>;  // Of a frame; none: not computed.
 
   Expected frame(std::int64_t tag) {
     Expected result{tag, {}, {}};
-    auto& states = states_of(stream_of(case_, tag));
     Tensors tensors(case_.tensors.size());
+    auto& states = states_of(stream_of(case_, tag));
     for (int i = 0; i < case_.inputs(); ++i) tensors[at(i)] = input_of(case_, tag, i);
     for (int s = 0; s < std::ssize(case_.stages); ++s) stage(s, tensors, states, result);
     // A state advances with every frame that its writer computed, whatever became of it elsewhere.
     for (std::size_t i = 0; i < states.size(); ++i) {
-      if (const auto& written = tensors[at(case_.states[i])]) states[i] = *written;
+      states[i] = tensors[at(case_.states[i])].value_or(states[i]);
     }
-    if (result.failures.empty() && !kept_out_) {
+    if (std::ranges::all_of(tensors, &Tensors::value_type::has_value)) {
       for (const int output : case_.outputs) result.outputs.push_back(*tensors[at(output)]);
     }
-    kept_out_ = false;
     return result;
   }
 
   /// A stage runs for every frame for which those before it ran.
   void stage(int index, Tensors& tensors, const std::vector<Words>& before, Expected& result) {
     const auto& made = case_.stages[at(index)];
-    std::vector<Words> inputs, states;
+    std::vector<Words> inputs, states, outputs(at(made.writes));
     for (const int tensor : made.reads) {
       if (!tensors[at(tensor)]) return;
       inputs.push_back(*tensors[at(tensor)]);
     }
-    if (began_ && writes_state(index) && tag_of(inputs) > 0 && !began_(index, result.tag)) {
-      kept_out_ = true;
-      return;
-    }
     for (const int state : made.states) states.push_back(before[at(state)]);
-    const auto counts = items(made, inputs);
-    if (made.each && std::ranges::adjacent_find(counts, std::not_equal_to()) != counts.end()) {
-      return result.failures.push_back({index, Fault::kNone});
-    }
-    std::vector<Words> outputs(at(made.writes));
-    for (std::size_t row = 0; row < (made.each ? counts.front() : 1); ++row) {
-      const auto call = made.each ? of_item(made, inputs, row) : inputs;
-      const auto answered =
+    const bool asks = began_ && case_.writes_state(index) && tag_of(inputs) > 0;
+    if (asks && !began_(index, result.tag)) return;
+    const auto lists = case_.lists_of(made);
+    std::set<std::size_t> lengths;
+    for (const auto list : lists) lengths.insert(inputs[list].size() / 2);
+    if (lengths.size() > 1) return result.failures.push_back({index, Fault::kNone});
+    for (std::size_t row = 0; row < (lists.empty() ? 1 : *lengths.begin()); ++row) {
+      auto call = inputs;  // One item of each list, all else whole.
+      for (const auto list : lists) call[list] = row_of(inputs[list], row);
+      const auto [fault, computed] =
           answer(case_, index, call, states, made.parameter ? parameter_ : 0, version_);
-      if (answered.fault != Fault::kNone) return result.failures.push_back({index, answered.fault});
-      for (std::size_t o = 0; o < outputs.size(); ++o) {
-        outputs[o].insert(outputs[o].end(), answered.outputs[o].begin(), answered.outputs[o].end());
-      }
+      if (fault != Fault::kNone) return result.failures.push_back({index, fault});
+      for (std::size_t o = 0; o < outputs.size(); ++o) append(computed[o], outputs[o]);
     }
-    for (int o = 0; o < made.writes; ++o) {
-      tensors[at(case_.first_written(index) + o)] = outputs[at(o)];
-    }
+    std::ranges::copy(outputs, tensors.begin() + case_.first_written(index));
   }
 
-  /// What a stage that runs for each item reads for one of them: others' tensors whole.
-  [[nodiscard]] std::vector<Words> of_item(const StageCase& made, std::vector<Words> inputs,
-                                           std::size_t row) const {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!case_.tensors[at(made.reads[i])].items) continue;
-      inputs[i] = {inputs[i][2 * row], inputs[i][2 * row + 1]};
-    }
-    return inputs;
-  }
-
-  [[nodiscard]] std::vector<std::size_t> items(const StageCase& made,
-                                               const std::vector<Words>& inputs) const {
-    std::vector<std::size_t> counts;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (case_.tensors[at(made.reads[i])].items) counts.push_back(inputs[i].size() / 2);
-    }
-    return counts;
-  }
-  [[nodiscard]] bool writes_state(int stage) const {
-    return std::ranges::any_of(case_.states,
-                               [&](int t) { return case_.tensors[at(t)].producer == stage; });
-  }
   std::vector<Words>& states_of(std::uint64_t stream) {
     const std::vector<Words> initial(case_.states.size(), Words{0, 0});
     return streams_.try_emplace(stream, initial).first->second;
   }
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   const Case& case_;
   const Began began_;
@@ -169,7 +107,6 @@ class Model {
   int wrong_saves_ = 0;
   std::int64_t parameter_ = 0;
   std::uint64_t version_ = 0;
-  bool kept_out_ = false;  // A writer did not run for the frame, so it is not ok.
 };
 
 }  // namespace penstock::contract

@@ -21,7 +21,6 @@
 #include "penstock/function/function.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/contract_case.h"
-#include "tests/support/contract_model.h"
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/fake_remote.h"
@@ -35,10 +34,6 @@ inline constexpr std::chrono::milliseconds kMaxRun{100};
 
 /// Where stages run that are far; it comes and goes.
 inline constexpr const char* kPeer = "first:1/cpu:0";
-
-inline std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
@@ -68,6 +63,11 @@ inline std::shared_mutex& thread_limit() {
   static std::shared_mutex mutex;
   return mutex;
 }
+
+/// To a device, and back.
+struct Copies {
+  int in = 0, out = 0;
+};
 
 /// What the stages share; outlives their threads.
 class Plant {

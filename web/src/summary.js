@@ -3,12 +3,26 @@ import { figure, make, section, table } from "./dom.js";
 import { duration, percent, rate, times } from "./format.js";
 import { worth } from "./model.js";
 
+/** In the last comparison: the chosen plan, and the fastest simple way; what is missing is falsy. */
+function compared(model) {
+  const { simple } = model.report,
+    fastest = (ways) => ways.reduce((best, way) => (!best || worth(model, way) > worth(model, best) ? way : best), null);
+  const own = simple.find((way) => way.name === "penstock");
+  return { own, other: fastest(simple.filter((way) => way !== own && !way.failure && worth(model, way) > 0)) };
+}
+
+/** Of a simple way that passed the plan there; empty: none did. */
+function fasterWay(model) {
+  const { own, other } = compared(model);
+  if (!own || own.failure || !other || worth(model, other) <= worth(model, own)) return "";
+  const more = percent(worth(model, other) / worth(model, own) - 1);
+  return ` In the last comparison the simple way ${other.name} was ${more} faster than this plan; --refresh measures all again.`;
+}
+
 /** What one wants to know first: how fast, how much faster, and how much is left. */
 export function figures(model) {
   const { report } = model,
-    fastest = (ways) => ways.reduce((best, way) => (!best || worth(model, way) > worth(model, best) ? way : best), null);
-  const own = report.simple.find((way) => way.name === "penstock"),
-    other = fastest(report.simple.filter((way) => way !== own && !way.failure && worth(model, way) > 0));
+    { own, other } = compared(model);
   const shown = [
     model.latency
       ? figure("latency", duration(report.latency_seconds), "from push to pop, measured")
@@ -39,7 +53,7 @@ export function summary(model) {
     report.devices.join(", "),
     ". Chosen: ",
     make("b", {}, report.chosen),
-    `, ${measured}.${gap}`,
+    `, ${measured}.${gap}${fasterWay(model)}`,
   );
 }
 

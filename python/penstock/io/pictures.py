@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.checks import path_text, row, unexpected
-from penstock.errors import DataLoss, InvalidArgument, NotFound, PermissionDenied, Unavailable
+from penstock.errors import DataLoss, InvalidArgument, NotFound, PenstockWarning, PermissionDenied, Unavailable
 from penstock.types import Array, Path
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def write_image(path: Path, image: Array) -> None:
     try:
         if name == "cv2":
             if not library.imwrite(file, image[:, :, ::-1] if image.ndim == 3 else image):
-                raise OSError("is its folder there, and may it be written to?")
+                raise OSError("is its folder there, may it be written to, and is there room?")
         else:
             library.fromarray(np.ascontiguousarray(image)).save(file)
     except (OSError, ValueError) as error:
@@ -149,22 +150,23 @@ def prepare(
     """A picture as the input ``like`` takes it: resized, in its layout and dtype.
 
     The layout is what the input's shape says: a dimension of 1 or 3 second is channels first, last it
-    is channels last. The picture is numbers [height, width, 3] or [height, width], or one of Pillow's.
-    Floats become (image * scale - mean) / std; scale is 1/255 by default. Integers are the picture's
-    numbers as they are. An open height or width takes the picture's own.
+    is channels last. The picture is numbers [height, width, 3] or [height, width], or one of Pillow's; of
+    [height, width, 4] the last, as a rule its opacity, is left out. Floats become
+    (image * scale - mean) / std; scale is 1/255 by default, and a warning tells where the picture's
+    numbers are from 0 to 1 already. Integers are the picture's numbers as they are. An open height or
+    width takes the picture's own.
 
-    Raises InvalidArgument where the input is of integers and scale, mean or std are given, or where
-    its type does not hold the picture's numbers.
+    Raises InvalidArgument where the input is of integers and scale, mean or std are given, where its
+    type does not hold the picture's numbers, or where they are over 255 and no scale is given.
     """
     channels_first, count, height, width = _layout_of(like)
     pixels = _pixels(image)
-    if pixels.ndim == 2:
-        pixels = np.repeat(pixels[:, :, None], 3, axis=2)
+    pixels = _in_colours(pixels)
     pixels = resize(pixels, height or pixels.shape[0], width or pixels.shape[1])
     if count == 1:
         pixels = (pixels.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)).round()[:, :, None]
     if np.issubdtype(np.dtype(like.dtype), np.floating):
-        factor = 1 / 255 if scale is None else scale
+        factor = _usual_scale(pixels) if scale is None else scale
         values = pixels.astype(np.float32) * np.float32(factor)
         pixels = (values - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)
     else:
@@ -174,6 +176,39 @@ def prepare(
         pixels = pixels.transpose(2, 0, 1)
     lead = [1] * (len(like.shape or ()) - 3)
     return np.ascontiguousarray(pixels.reshape(*lead, *pixels.shape), dtype=like.dtype)
+
+
+def _in_colours(pixels: Array) -> Array:
+    """Three channels: of grey as many alike, without opacity."""
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    channels = pixels.shape[2]
+    if channels not in (1, 3, 4):
+        first = pixels.shape[0] in (1, 3, 4)
+        raise InvalidArgument(
+            f"prepare: expected a picture [height, width, channels] of 1, 3 or 4 channels, found {list(pixels.shape)}"
+            + ("; .transpose(1, 2, 0) puts the channels last" if first else "")
+        )
+    return np.repeat(pixels, 3, axis=2) if channels == 1 else pixels[:, :, :3]
+
+
+def _usual_scale(pixels: Array) -> float:
+    """Of pictures of bytes. Others are often scaled already, or have 16 bits."""
+    if pixels.dtype != np.uint8:
+        most = pixels.max()
+        if most > 255:
+            raise InvalidArgument(
+                f"prepare: the picture has numbers up to {most}, and the usual scale, 1/255, is for those up to 255; "
+                "give scale=1/65535 for a picture of 16 bits"
+            )
+        if pixels.dtype.kind == "f" and 0 < most <= 1:
+            warnings.warn(
+                f"prepare: the picture has numbers up to {most:.3g} and is divided by 255 once more; give scale=1 "
+                "where they are from 0 to 1",
+                PenstockWarning,
+                stacklevel=3,
+            )
+    return 1 / 255
 
 
 def _check_integers(like: TensorInfo, pixels: Array, plain: bool) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import sys
+import warnings
 import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +18,7 @@ import numpy as np
 from penstock._core import Frame
 from penstock.checks import path_text, unexpected
 from penstock.closing import Closing
-from penstock.errors import InvalidArgument, PermissionDenied
+from penstock.errors import FailedPrecondition, InvalidArgument, PenstockWarning, PermissionDenied, ResourceExhausted
 from penstock.io.pictures import check_picture, opencv, write_image
 from penstock.types import Array, Path
 
@@ -66,26 +68,34 @@ class JsonLines(Sink):
             error = frame.error
             line["error"] = {"code": error.code, "message": str(error), "reason": error.reason}
             line["error"]["places"] = error.places
-        self._file.write(json.dumps(line) + "\n")
-        if not self._owned:
+        text = json.dumps(line) + "\n"
+        if self._owned:
+            _expect_open(not self._file.closed, self._file.name)
+            _writing(lambda: self._file.write(text), self._file.name)
+        else:
+            self._file.write(text)
             self._file.flush()
 
     def close(self) -> None:
         if self._owned:
-            self._file.close()
+            _writing(self._file.close, self._file.name)
 
 
 class Npz(Sink):
     """Outputs by name. A folder: ``000012.npz`` for each frame; a file ending in .npz: all frames as
-    ``000012/scores``, written at the end, as ``penstock run -o`` does. Failed frames are left out."""
+    ``000012/scores``, written at the end, as ``penstock run --output`` does. Failed frames are left out."""
 
     def __init__(self, target: Path) -> None:
         self._target = path_text("target", target)
         self._archive: dict[str, Array] | None = {} if self._target.endswith(".npz") else None
+        self._closed = False
         if self._archive is None:
             _writing(lambda: os.makedirs(self._target, exist_ok=True), self._target)
+        else:
+            _expect_writable(self._target)
 
     def write(self, frame: Frame) -> None:
+        _expect_open(not self._closed, self._target)
         if not frame.ok:
             return
         if self._archive is not None:
@@ -95,6 +105,7 @@ class Npz(Sink):
             _save_all(file, dict(frame.items()))
 
     def close(self) -> None:
+        self._closed = True
         archive, self._archive = self._archive, None
         if archive is not None:
             _save_all(self._target, archive)
@@ -122,7 +133,10 @@ class VideoFile(Sink):
         self._library = opencv(f"video '{self._file}'")
         self._draw = draw
         self._rate = rate
+        if not isinstance(codec, str) or len(codec) != 4:
+            raise unexpected("codec", "four letters, such as 'mp4v' or 'MJPG'", codec)
         self._codec = self._library.VideoWriter_fourcc(*codec)
+        _expect_writable(self._file)
         self._writer: Any = None
         self._size = (0, 0)
 
@@ -138,6 +152,7 @@ class VideoFile(Sink):
             )
         if self._writer is None:
             self._size = size
+            self._warn_of_odd(*size)
             self._writer = self._library.VideoWriter(self._file, self._codec, self._rate, size)
             if not self._writer.isOpened():
                 raise PermissionDenied(
@@ -146,6 +161,16 @@ class VideoFile(Sink):
                 )
         colours = image[:, :, ::-1] if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
         self._writer.write(np.ascontiguousarray(colours))
+
+    def _warn_of_odd(self, width: int, height: int) -> None:
+        if width % 2 == 0 and height % 2 == 0:
+            return
+        warnings.warn(
+            f"video '{self._file}': OpenCV leaves out the last row and column of odd sizes: {width} x {height} pixels "
+            f"become {width // 2 * 2} x {height // 2 * 2}; make them even in 'draw'",
+            PenstockWarning,
+            stacklevel=3,
+        )
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
@@ -181,8 +206,26 @@ def _save_all(file: str, arrays: Mapping[str, Array]) -> None:
     _writing(save, file)
 
 
+def _expect_open(is_open: bool, place: str) -> None:
+    if not is_open:
+        raise FailedPrecondition(f"'{place}': the sink is closed: write before close(), or within 'with'")
+
+
+def _expect_writable(file: str) -> None:
+    """Of what is written when all frames are there: told before them."""
+
+    def look() -> None:
+        place = file if os.path.exists(file) else os.path.dirname(file) or "."
+        os.stat(place)
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    _writing(look, file)
+
+
 def _writing(work: Callable[[], Any], place: str) -> Any:
     try:
         return work()
     except OSError as error:
-        raise PermissionDenied(f"'{place}': cannot be written: {error.strerror or error}") from error
+        kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else PermissionDenied
+        raise kind(f"'{place}': cannot be written: {error.strerror or error}") from error

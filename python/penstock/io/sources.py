@@ -238,7 +238,12 @@ def _load_npy(file: str) -> Array:
         loaded: Array = np.load(file, allow_pickle=False)
     except FileNotFoundError:
         raise NotFound(f"'{file}': no such file") from None
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise DataLoss(f"'{file}': cannot be read: {error.strerror}") from None
+    except (ValueError, EOFError) as error:
+        with open(file, "rb") as given:
+            if not given.read(6).startswith(b"\x93NUMPY"):  # numpy would have it read as a pickle, unsafely.
+                raise DataLoss(f"'{file}': does not begin as a .npy file; save the array by numpy.save()") from None
         raise DataLoss(f"'{file}': expected a .npy file, found: {error}") from error
     return loaded
 

@@ -311,6 +311,9 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_THAT(message("penstock_app: 1\ninputs: {x: f32[4]}\n"),
               HasSubstr(":2: not YAML: end of map flow not found; within { } and [ ], a text with "
                         "brackets or commas needs quotes: {x: 'f32[4]'}"));
+  EXPECT_THAT(
+      message("penstock_app: 1\nnodes:\n  a: {function: f}\n b: {function: g}\n"),
+      HasSubstr(":4: not YAML: end of map not found; what belongs together begins in one column"));
   for (const auto* text : {"penstock_app: 1\nnodes:\n\ta: {function: f}\n",
                            "penstock_app: 1\nnodes:\n  a:\n \tfunction: f\n"}) {
     EXPECT_THAT(message(text), HasSubstr("; indent with spaces, not tabs"));
@@ -325,13 +328,16 @@ TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_EQ(
       message("penstock_app: 1\nnode: {}\n"),
       ":2: node: unknown field; expected one of penstock_app, name, functions, inputs, nodes, "
-      "outputs, states, streams, max_age_ms, on_error");
+      "outputs, states, streams, max_age_ms, on_error; did you mean 'nodes' or 'name'?");
   EXPECT_EQ(
       message(
           "penstock_app: 1\nstreams: {most: 0}\nnodes: {a: {function: f}}\noutputs: {y: a.y}\n"),
       ":2: streams.most: expected an integer from 1 to 2147483647, found '0'");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    inputs: {x: y}\n"),
             ":3: nodes.a: expected one of 'network', 'function', 'ready' and 'model', found none");
+  EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    netwrok: x.onnx\n"),
+            ":3: nodes.a: expected one of 'network', 'function', 'ready' and 'model', found none; "
+            "did you mean 'network'?");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a:\n    function: f\n    replicas: many\n"),
             ":5: nodes.a.replicas: expected an integer from 1 to 1024, found 'many'");
   EXPECT_EQ(message("penstock_app: 1\nnodes:\n  a: {function: f}\n  a: {function: g}\n"),

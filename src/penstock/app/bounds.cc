@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/app/parts.h"
+#include "penstock/base/option_name.h"
 
 namespace penstock::app {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 Error of_another_machine(const std::string& what) {
   return make_error(Code::kPermissionDenied, what,
                     " is of another machine, which what a client sends may not connect to: leave "
-                    "it out, or start the server with --allow-native-code");
+                    "it out, or start the server with ",
+                    OptionName::kAllowNativeCode);
 }
 
 Status refuse_remote(const std::vector<device::Device>& devices) {

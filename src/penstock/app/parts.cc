@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/backend/settings.h"
+#include "penstock/base/option_name.h"
 #include "penstock/plan/paths.h"
 #include "penstock/ready/ready.h"
 #include "penstock/session/identify.h"
@@ -327,11 +328,10 @@ Status check_options(const Node& node) {
   const auto& options = network != nullptr ? network->split.backend_options : served->options;
   for (const auto& [key, value] : options) {
     if (!plan::names_a_place(key, value)) continue;
-    return invalid_argument(
-               "option '", key,
-               "' names a place on the disk, which an application may not; leave it "
-               "out there, and give it where the application is run (--backend-option ",
-               backend, ":", key, "=...)")
+    return invalid_argument("option '", key,
+                            "' names a place on the disk, which an application may not; leave it "
+                            "out there, and give it where the application is run (",
+                            example_of_backend_option(backend, key), ")")
         .within(place_of(node, "options"));
   }
   return {};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/app/parts.h"
+#include "penstock/base/option_name.h"
 #include "penstock/frames/random.h"
 #include "penstock/session/session.h"
 
@@ -66,8 +67,9 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
   }
   if (kept.empty()) {
     const auto advice = tuning.options.frames.empty()
-                            ? frames::advice_on_random(*first, shown.inputs,
-                                                       "give frames that come out with --input")
+                            ? frames::advice_on_random(
+                                  *first, shown.inputs,
+                                  concat("give frames that come out (", OptionName::kFrames, ")"))
                             : std::string();
     return place_error(tuning.app, *std::move(first)).adding(advice);
   }

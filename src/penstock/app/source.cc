@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/app/app.h"
+#include "penstock/base/option_name.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/load.h"
 #include "penstock/session/session.h"
@@ -14,7 +15,7 @@ namespace {
 Status check_takes(const std::filesystem::path& path, FileKind kind,
                    const ModelSettings& settings) {
   if (kind == FileKind::kModel || settings.empty()) return {};
-  const auto* given = settings.constants.empty() ? "--state" : "--constant";
+  const auto given = settings.constants.empty() ? OptionName::kStates : OptionName::kConstants;
   if (kind == FileKind::kApplication) {
     return invalid_argument("'", path.string(), "': ", given,
                             " is for a model (.onnx), found an application: it says so at its "

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/app/app.h"
+#include "penstock/base/near_names.h"
 #include "penstock/tune/budget.h"
 #include "penstock/yaml/field.h"
 
@@ -82,13 +83,18 @@ class Reader {
     node.place = field.place();
     field.each_named(
         [&](const std::string& key, const Field& value) { node.places[key] = value.place(); });
+    const std::vector<std::string> all = {"network", "function", "ready", "model"};
     std::vector<std::string> kinds;
-    for (const auto* kind : {"network", "function", "ready", "model"}) {
-      if (field.find(kind)) kinds.emplace_back(kind);
+    for (const auto& kind : all) {
+      if (field.find(kind)) kinds.push_back(kind);
     }
     if (kinds.size() != 1) {
+      std::string near;  // A misspelt one.
+      field.each_named([&](const std::string& key, const Field&) {
+        if (kinds.empty() && near.empty()) near = did_you_mean(key, all);
+      });
       field.fail(concat("expected one of 'network', 'function', 'ready' and 'model', found ",
-                        kinds.empty() ? "none" : join(kinds, " and ")));
+                        kinds.empty() ? "none" : join(kinds, " and "), near));
       return node;
     }
     if (kinds.front() == "network") node.runs = read_network(field);

@@ -151,8 +151,9 @@ Result<std::shared_ptr<Backend>> Registry::find(std::string_view name) const {
   if (at != names_.end()) return backends_[static_cast<std::size_t>(at - names_.begin())];
   const std::string there = names_.empty() ? "none" : join(names_, ", ");
   const std::string met = problems_.empty() ? "" : "; not loaded: " + join(problems_, "; ");
-  return not_found("no backend '", name, "'; there are: ", there, met,
-                   "; PENSTOCK_PLUGIN_PATH names folders with further ones");
+  return not_found("there is none of that name; there are: ", there, met,
+                   "; PENSTOCK_PLUGIN_PATH names folders with further ones")
+      .within({Where::kBackend, std::string(name)});
 }
 
 std::vector<Accelerator> Registry::accelerators() const {

@@ -89,9 +89,10 @@ TEST(RegistryTest, ListsWhatThereIsWhenABackendIsNot) {
   const auto backend = registry.find("tvm");
   ASSERT_FALSE(backend);
   EXPECT_EQ(backend.error().code, Code::kNotFound);
-  EXPECT_EQ(backend.error().message(),
-            "no backend 'tvm'; there are: nothing; PENSTOCK_PLUGIN_PATH names folders with further "
-            "ones");
+  EXPECT_EQ(
+      backend.error().message(),
+      "backend 'tvm': there is none of that name; there are: nothing; PENSTOCK_PLUGIN_PATH names "
+      "folders with further ones");
 }
 
 TEST(RegistryTest, LoadsAFolderAndKeepsTheProblemsItMet) {

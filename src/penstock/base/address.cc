@@ -16,7 +16,11 @@ Result<HostAndPort> split_address(const std::string& address) {
   const char* begin = colon == std::string::npos ? end : address.data() + colon + 1;
   const auto [at, failed] = std::from_chars(begin, end, number);
   if (failed != std::errc() || at != end || host.empty()) {
-    return invalid_argument("expected an address HOST:PORT, found '", address, "'");
+    const auto* digits = address.data();
+    const auto [last, no_port] = std::from_chars(digits, end, number);
+    const bool port = no_port == std::errc() && last == end;
+    return invalid_argument("expected an address HOST:PORT, found '", address, "'",
+                            port ? "; for this machine alone write 127.0.0.1:" + address : "");
   }
   return HostAndPort{.host = std::move(host), .port = std::to_string(number)};
 }

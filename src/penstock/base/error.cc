@@ -50,8 +50,15 @@ std::string text_of_file(const Where& file, const Where* before) {
 
 std::string concat_all(std::initializer_list<Printed> items) {
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);  // Else a sentence is cut where memory runs out.
   for (const auto& item : items) item.print(out);
   return std::move(out).str();
+}
+
+std::vector<Where> place_of_node(const std::string& name, const std::string& op,
+                                 const std::string& output) {
+  if (!name.empty()) return {{Where::kNode, name}, {Where::kOperator, op}};
+  return {{Where::kText, concat("the ", op, " that makes '", output, "'")}};
 }
 
 std::string_view to_string(Code code) {
@@ -138,6 +145,10 @@ std::string_view to_string(Where::Kind kind) {
       return "file";
     case Where::kLine:
       return "line";
+    case Where::kDevice:
+      return "device";
+    case Where::kBackend:
+      return "backend";
     case Where::kPeer:
       return "peer";
     case Where::kWay:

@@ -61,6 +61,8 @@ struct Where {
     kFile,             ///< By path: any other file.
     kLine,             ///< By number, from 1, of the file before it.
     kPeer,             ///< Another machine.
+    kDevice,           ///< That this machine lacks: "cpu:0-3".
+    kBackend,          ///< By name: that this process lacks.
     kWay,              ///< Of running a model, where several are compared.
     kTimeoutNs,        ///< By number: how long was waited.
   };
@@ -74,7 +76,8 @@ struct Where {
                         kPackage = Kind::kPackage, kCustomOps = Kind::kCustomOps,
                         kFunctionLibrary = Kind::kFunctionLibrary, kPicture = Kind::kPicture,
                         kSound = Kind::kSound, kFile = Kind::kFile, kLine = Kind::kLine,
-                        kPeer = Kind::kPeer, kWay = Kind::kWay, kTimeoutNs = Kind::kTimeoutNs;
+                        kPeer = Kind::kPeer, kDevice = Kind::kDevice, kBackend = Kind::kBackend,
+                        kWay = Kind::kWay, kTimeoutNs = Kind::kTimeoutNs;
 
   Kind kind = kText;
   std::string name;          ///< Empty where the place has a number.
@@ -119,6 +122,11 @@ struct [[nodiscard]] Error {
 
   bool operator==(const Error&) const = default;
 };
+
+/// The place of a network's node: "node 'conv1' (Conv)"; where it has no name, "the Conv that makes
+/// 'y'", by the first of its outputs.
+std::vector<Where> place_of_node(const std::string& name, const std::string& op,
+                                 const std::string& output);
 
 /// Something to print, of any type: so that the printing itself is compiled once. Borrows it.
 class Printed {
@@ -184,6 +192,10 @@ Error not_found(const Args&... args) {
 template <typename... Args>
 Error internal_error(const Args&... args) {
   return make_error(Code::kInternal, args...);
+}
+/// What is said where there is no memory to say more: needs none itself.
+inline Error out_of_memory() {
+  return {.code = Code::kResourceExhausted, .reason = "out of memory"};
 }
 
 }  // namespace penstock

@@ -1,7 +1,9 @@
 // Temporary folders are locked while their process lives; those of killed ones are removed later.
 #include "penstock/base/files.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -150,14 +152,37 @@ Status make_folder(const std::filesystem::path& folder) {
                     "': cannot be made: ", error.message());
 }
 
+Status write_whole_file(const std::filesystem::path& file, std::string_view text) {
+  errno = 0;
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  const bool opened = out.is_open();
+  out << text;
+  out.close();
+  if (out) return {};
+  const int reason = errno;
+  if (opened) remove_part(file);
+  return make_error(reason == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied,
+                    "cannot be written",
+                    reason == 0 ? "" : ": " + std::generic_category().message(reason))
+      .within({Where::kFile, file.string()});
+}
+
+void remove_part(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (fs::is_regular_file(fs::symlink_status(file, ignored))) fs::remove(file, ignored);
+}
+
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
   std::error_code error;
   const auto temporary = fs::temp_directory_path(error);
   if (!error) sweep_once(temporary);
   auto made = (temporary / kPattern).string();
   if (error || ::mkdtemp(made.data()) == nullptr) {
-    return make_error(Code::kPermissionDenied, "folder '", made,
-                      "': cannot be made; set TMPDIR to a folder that can be written");
+    if (!error) error = std::error_code(errno, std::generic_category());
+    const char* named = std::getenv("TMPDIR");
+    return make_error(Code::kPermissionDenied, "folder '", named != nullptr ? named : "/tmp",
+                      "': no temporary folder can be made in it: ", error.message(),
+                      "; set TMPDIR to a folder that can be written");
   }
   return std::shared_ptr<const fs::path>(new fs::path(hold(made)), [](const fs::path* folder) {
     remove_folder(*folder);

@@ -1,10 +1,11 @@
-// Folders, made with an error that is a sentence.
+// Folders and files, made with an error that is a sentence.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "penstock/base/result.h"
 
@@ -13,6 +14,12 @@ namespace penstock {
 /// Makes the folder and those above it where they are missing.
 /// \error kPermissionDenied  with the system's reason
 Status make_folder(const std::filesystem::path& folder);
+
+/// Writes the text as the file. Where that fails, no part of it stays.
+/// \error kPermissionDenied, kResourceExhausted  with the system's reason
+Status write_whole_file(const std::filesystem::path& file, std::string_view text);
+/// Removes what was written of a file that could not be written to its end. Devices and pipes stay.
+void remove_part(const std::filesystem::path& file);
 
 /// A folder of our own among the temporary ones, removed with the last reference, or at the exit.
 ///

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "penstock/base/error.h"
@@ -34,7 +35,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 
 std::string did_you_mean(std::string_view text, const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 3;
-  const auto limit = std::max<std::size_t>(2, text.size() / 3);
+  const auto written = text.size() - std::min(text.find_first_not_of('-'), text.size());
+  const auto limit = std::max<std::size_t>(2, written / 3);  // Of '--page' the dashes say nothing.
   std::vector<std::pair<std::size_t, std::string>> found;
   for (const auto& name : names) {
     const bool inside = text.size() >= 3 && name.find(text) != name.npos;
@@ -49,6 +51,20 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
     }
   }
   return nearest.empty() ? std::string() : "; did you mean " + join(nearest, " or ") + "?";
+}
+
+std::string did_you_mean_file(const std::filesystem::path& file) {
+  constexpr std::size_t kMost = 1000;  // A folder of a million pictures is not read for a hint.
+  std::vector<std::string> names;
+  std::error_code problem;
+  const auto folder = file.parent_path();
+  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, problem);
+  for (; !problem && entry != std::filesystem::directory_iterator() && names.size() < kMost;
+       entry.increment(problem)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return did_you_mean(file.filename().string(), names);
 }
 
 }  // namespace penstock

@@ -1,10 +1,13 @@
 // How messages put names and numbers into words.
 #pragma once
 
+#include <array>
 #include <concepts>
+#include <cstddef>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "penstock/base/error.h"
 
@@ -26,6 +29,14 @@ std::string with_names(std::string_view noun, const Range& named) {
 template <std::integral Count>
 std::string counted(Count count, std::string_view noun) {
   return concat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+/// A time in the largest unit up to seconds of which it is one or more: {277.64, "us"}.
+inline std::pair<double, const char*> in_largest_unit(double nanoseconds) {
+  constexpr std::array kUnits = {"ns", "us", "ms", "s"};
+  std::size_t unit = 0;
+  for (; nanoseconds >= 1000 && unit + 1 < kUnits.size(); ++unit) nanoseconds /= 1000;
+  return {nanoseconds, kUnits[unit]};
 }
 
 }  // namespace penstock

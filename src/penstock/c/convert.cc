@@ -85,14 +85,15 @@ Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<con
 }
 
 Result<std::vector<Tensor>> to_tensors(const penstock_tensor* given, std::size_t count,
-                                       const std::shared_ptr<const void>& owner) {
+                                       const std::shared_ptr<const void>& owner,
+                                       const std::function<Where(std::size_t)>& place_of) {
   if (given == nullptr && count > 0) {
     return invalid_argument("expected ", counted(count, "tensor"), ", found NULL");
   }
   std::vector<Tensor> tensors;
   for (const auto& one : std::span(given, count)) {
     auto tensor = to_tensor(one, owner);
-    if (!tensor) return std::move(tensor).error().within(concat("tensor ", tensors.size()));
+    if (!tensor) return std::move(tensor).error().within(place_of(tensors.size()));
     tensors.push_back(*std::move(tensor));
   }
   return tensors;

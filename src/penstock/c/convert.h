@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,9 +18,11 @@ namespace penstock::c {
 /// \error kInvalidArgument  its type, shape or memory makes no sense.
 Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<const void>& owner);
 
-/// As to_tensor(), of each; `owner` may be null. \error names the position.
+/// As to_tensor(), of each; `owner` may be null. \error names the tensor's place, by `place_of` its
+/// index.
 Result<std::vector<Tensor>> to_tensors(const penstock_tensor* given, std::size_t count,
-                                       const std::shared_ptr<const void>& owner);
+                                       const std::shared_ptr<const void>& owner,
+                                       const std::function<Where(std::size_t)>& place_of);
 
 /// The elements of a tensor of texts, in the tensor's own memory; of another: none.
 std::vector<penstock_string> texts_of(const Tensor& tensor);

@@ -80,10 +80,12 @@ std::int32_t penstock_restore_stream(penstock_pipeline* pipeline, std::uint64_t 
   return guarded(error, [&]() -> Status {
     PENSTOCK_CHECK_OK(expect(pipeline, "pipeline"));
     if (count > 0) PENSTOCK_CHECK_OK(expect(names, "names"));
-    PENSTOCK_TRY(auto tensors, penstock::c::to_tensors(values, count, nullptr));
+    for (std::size_t i = 0; i < count; ++i) PENSTOCK_CHECK_OK(expect(names[i], "name"));
+    PENSTOCK_TRY(auto tensors, penstock::c::to_tensors(values, count, nullptr, [&](std::size_t i) {
+                   return penstock::Where(penstock::Where::kTensor, names[i]);
+                 }));
     penstock::pipeline::Named states;
     for (std::size_t i = 0; i < count; ++i) {
-      PENSTOCK_CHECK_OK(expect(names[i], "name"));
       states.emplace_back(names[i], std::move(tensors[i]));
     }
     return pipeline->running->restore_stream(stream, states);

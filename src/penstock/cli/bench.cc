@@ -87,6 +87,7 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
   const auto& [source, given] = std::tie(options.source.file, options.model);
   if (identify(source) == FileKind::kModel) return source;
   if (!given.empty()) {
+    PENSTOCK_CHECK_OK(check_model(given));
     if (match_model(given, package, backends) != Match::kOther) return given;
     return invalid_argument("--model '", given.string(), "': not the model that package '",
                             source.string(), "' was made from",

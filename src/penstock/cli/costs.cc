@@ -6,9 +6,11 @@
 #include <iterator>
 #include <memory>
 
+#include "penstock/base/files.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/cli/text.h"
 #include "penstock/cost/database.h"
 
@@ -168,13 +170,8 @@ Result<int> write(const CostsOptions& options) {
     print(text);
     return kOk;
   }
-  std::ofstream out(options.file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) {
-    return make_error(Code::kPermissionDenied, "cannot be written")
-        .within({Where::kFile, options.file});
-  }
+  PENSTOCK_CHECK_OK(check_writable("export", options.file, true));
+  PENSTOCK_CHECK_OK(write_whole_file(options.file, text));
   return kOk;
 }
 

@@ -138,6 +138,8 @@ Result<int> show_hosts(const std::filesystem::path& file, bool json) {
   if (auto database = cost::Database::open(cost::Database::default_path())) {
     const auto kept = hosts::keep_links(*database, all, survey.links);
     if (!kept) spdlog::warn("{}", kept.error().message());
+  } else {
+    spdlog::warn("{}; what was measured now will be forgotten", database.error().message());
   }
   if (json) {
     print_json(to_json(all, survey));

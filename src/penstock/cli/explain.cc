@@ -1,11 +1,12 @@
 // penstock explain: why a built package is as it is.
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <system_error>
 
 #include "penstock/app/app.h"
+#include "penstock/base/files.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/text.h"
 #include "penstock/session/identify.h"
@@ -40,14 +41,10 @@ Status check_built(const std::filesystem::path& path) {
 
 Result<int> run(const ExplainOptions& options) {
   PENSTOCK_CHECK_OK(check_built(options.package));
+  if (!options.html.empty()) PENSTOCK_CHECK_OK(check_writable("--html", options.html, true));
   PENSTOCK_TRY(const auto report, tune::read_report(options.package));
   if (!options.html.empty()) {
-    std::ofstream out(options.html, std::ios::binary);
-    out << tune::to_html(report);
-    if (!out.flush()) {
-      return make_error(Code::kPermissionDenied, "'", options.html.string(),
-                        "': cannot be written");
-    }
+    PENSTOCK_CHECK_OK(write_whole_file(options.html, tune::to_html(report)));
   }
   if (options.json) {
     print(tune::to_json(report));

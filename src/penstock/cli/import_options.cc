@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/app.h"
+#include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/session/identify.h"
@@ -24,7 +25,7 @@ void add_import_options(CLI::App* command, ImportArguments& arguments) {
            "mask=mask.npy")
       ->type_name("NAME=VALUE");
   add_list(command, "--parameter", arguments.parameters,
-           "A constant that stays replaceable while the pipeline runs");
+           "The name of a constant that stays replaceable while the pipeline runs");
   command->add_flag("--as-is", arguments.as_is,
                     "The file's own form: nothing folded, merged or removed");
 }
@@ -54,7 +55,8 @@ namespace {
 Status check_model(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) {
-    return not_found("'", file.string(), "': no such file; expected a model (.onnx)");
+    return not_found("'", file.string(), "': no such file; expected a model (.onnx)",
+                     did_you_mean_file(file));
   }
   const auto kind = identify(file);
   if (kind == FileKind::kApplication) {

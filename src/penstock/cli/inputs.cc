@@ -24,11 +24,13 @@ void add_random_options(CLI::App* command, frames::SourceOptions& options) {
 }
 
 void add_input_options(CLI::App* command, frames::SourceOptions& options) {
-  add_list(command, "--input", options.files,
-           "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm), NAME=FOLDER of such files, one a frame, "
-           "NAME=FILE.wav, cut into frames, or NAME=- for standard input; repeat for more inputs, "
-           "and for more frames")
-      ->type_name("NAME=FILE");
+  auto* input =
+      add_list(
+          command, "--input", options.files,
+          "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm), NAME=FOLDER of such files, one a frame, "
+          "NAME=FILE.wav, cut into frames, or, for 'run', NAME=- (standard input); repeat for more "
+          "inputs, and for more frames")
+          ->type_name("NAME=FILE");
   command->add_option(
       "--inputs", options.all,
       "A folder of <name>.npy (.pb, pictures), or of such folders or of .npz, one a "
@@ -37,7 +39,8 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
       ->add_option("--hop", options.hop,
                    "Samples from the start of a .wav's frame to the next one's (default: a frame's "
                    "length; less: they overlap)")
-      ->check(positive_count());
+      ->check(positive_count())
+      ->needs(input);
   add_random_options(command, options);
   options.warn = [](const std::string& text) { spdlog::warn("--input: {}", text); };
 }
@@ -52,7 +55,7 @@ std::string advice_on_random(const Error& error, const frames::SourceOptions& op
                         " are those given with --input or --inputs")
                : "";
   }
-  return frames::advice_on_random(error, inputs, "give frames that come out with --input");
+  return frames::advice_on_random(error, inputs, "give frames that come out (--input)");
 }
 
 }  // namespace penstock::cli

@@ -96,7 +96,6 @@ Result<JsonLines> JsonLines::create(const std::filesystem::path& target,
 }
 
 Status JsonLines::write(const pipeline::Output& output, const frames::Files& files) {
-  if (!output.ok()) return write(output.tag(), output.error(), files, output.stream());
   Json outputs = Json::object();
   for (std::size_t i = 0; i < output.size(); ++i) {
     auto value = to_json(output[i]);
@@ -108,8 +107,8 @@ Status JsonLines::write(const pipeline::Output& output, const frames::Files& fil
   return write_line(line_of(line));
 }
 
-Status JsonLines::write(std::uint64_t frame, const Error& error, const frames::Files& files,
-                        std::uint64_t stream) {
+Status JsonLines::write_error(std::uint64_t frame, const Error& error, const frames::Files& files,
+                              std::uint64_t stream) {
   Json line = line_begun(frame, stream, files);
   line["error"] = error_json(error);
   return write_line(line_of(line));

@@ -23,12 +23,13 @@ class JsonLines {
   static Result<JsonLines> create(const std::filesystem::path& target,
                                   std::vector<plan::TensorInfo> outputs);
 
-  /// Lists as the shape nests them; what is no finite number is null. Standard output gets each
-  /// line at once. \error kInvalidArgument  a value has no such form: names the output.
+  /// A frame's outputs: lists as the shape nests them; what is no finite number is null. Standard
+  /// output gets each line at once. \pre output.ok()
+  /// \error kInvalidArgument  a value has no such form: names the output.
   Status write(const pipeline::Output& output, const frames::Files& files);
   /// A frame that has no outputs.
-  Status write(std::uint64_t frame, const Error& error, const frames::Files& files,
-               std::uint64_t stream = 0);
+  Status write_error(std::uint64_t frame, const Error& error, const frames::Files& files,
+                     std::uint64_t stream);
   Status finish();
 
  private:

@@ -1,11 +1,13 @@
 // The `penstock` command.
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -13,6 +15,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/base/near_names.h"
+#include "penstock/base/printable.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/log.h"
@@ -38,7 +41,7 @@ frame or a check failed; 2 wrong usage; 3 'verify' could not tell; 70 a bug of P
 
 void print_error(std::string message) {
   std::ranges::replace(message, '\n', ' ');
-  std::fprintf(stderr, "penstock: error: %s\n", message.c_str());
+  std::fprintf(stderr, "penstock: error: %s\n", printable(message).c_str());
 }
 
 void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
@@ -64,6 +67,7 @@ std::string message_of_command(const std::vector<std::string>& given, const CLI:
   const auto told = std::span(names).first(std::min(names.size(), kTold));
   const auto expected = "expected a command (" + join(told, ", ") + ", ...)";
   if (given.empty()) return expected;
+  if (given.front() == "help") return "no command 'help'";  // What to write stands behind it.
   const auto near = did_you_mean(given.front(), names);
   if (near.empty()) return concat(expected, ", found '", given.front(), "'");
   return concat("no command '", given.front(), "'", near);
@@ -95,11 +99,16 @@ std::string message_of_missing(const CLI::Option& missing, const CLI::App& comma
                 example.empty() ? "" : concat(", as in '", example, "'"));
 }
 
-/// An option that is the last word: CLI11 tells how many of which type are missing.
+/// An option that is the last word, or that is there twice: CLI11 tells how many of which type are
+/// missing or too many.
 std::string message_of_no_value(const std::string& said, const CLI::App& command) {
   const auto name = said.substr(0, said.find(':'));
   const auto* option = command.get_option_no_throw(name);
   if (option == nullptr) return said;
+  if (option->count() > 1) {
+    return concat("option '", name, "': expected once, found ", option->count(), " times: '",
+                  join(option->results(), "', '"), "'; what it is for: ", described(*option));
+  }
   return concat("option '", name,
                 "': expected a value behind it, found none; what it is for: ", described(*option));
 }
@@ -114,8 +123,20 @@ std::string arguments_of(const CLI::App& command) {
   return name + (taken.empty() ? "options alone" : concat("one: ", join(taken, "; then one: ")));
 }
 
-/// Of what a command does not take: an option that it lacks may be a misspelt one.
-std::string message_of_surplus(const std::string& given, const CLI::App& command) {
+/// The commands that have an option of this name: "; 'bench' takes it".
+std::string takers_of(const std::string& option, const CLI::App& app) {
+  std::vector<std::string> takers;
+  for (const auto* command : app.get_subcommands(nullptr)) {
+    if (command->get_option_no_throw(option) != nullptr) takers.push_back(command->get_name());
+  }
+  if (takers.empty()) return {};
+  return concat("; '", join(takers, "', '"), takers.size() == 1 ? "' takes it" : "' take it");
+}
+
+/// Of what a command does not take: an option that it lacks may be another command's, or misspelt.
+std::string message_of_surplus(const std::string& given, const CLI::App& command,
+                               const CLI::App& app) {
+  if (given == "help") return "no command 'help'";
   if (!given.starts_with('-')) {
     const bool reads = command.get_option_no_throw("--input") != nullptr;
     return concat("unexpected argument '", given, "': ", arguments_of(command),
@@ -126,7 +147,8 @@ std::string message_of_surplus(const std::string& given, const CLI::App& command
   for (const auto* option : command.get_options()) {
     for (const auto& known : option->get_lnames()) names.push_back("--" + known);
   }
-  return concat("unknown option '", name, "'", did_you_mean(name, names));
+  const auto takers = takers_of(name, app);
+  return concat("unknown option '", name, "'", takers.empty() ? did_you_mean(name, names) : takers);
 }
 
 /// CLI11's own words, where they hide what to do. What is unknown comes before what is missing: it
@@ -137,16 +159,26 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   std::string message = error.what();
+  constexpr std::string_view kExcludes = " excludes ";
+  const auto excludes = message.find(kExcludes);
   if (commands.empty() && missing) {
     message = message_of_command(surplus, app);
+  } else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr &&
+             excludes != std::string::npos) {
+    message = concat("'", message.substr(0, excludes), "' and '",
+                     message.substr(excludes + kExcludes.size()),
+                     "' do not go together: give one of them");
   } else if (!surplus.empty() && (missing || dynamic_cast<const CLI::ExtrasError*>(&error))) {
-    message = message_of_surplus(surplus.front(), *commands.front());
+    message = message_of_surplus(surplus.front(), *commands.front(), app);
   } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && !commands.empty()) {
     message = message_of_no_value(message, *commands.front());
   } else if (missing) {
     const auto options = commands.front()->get_options(
         [](const CLI::Option* option) { return option->get_required() && option->count() == 0; });
-    if (!options.empty()) message = message_of_missing(*options.front(), *commands.front());
+    // An option that only some uses of a command require: '--output is required'.
+    const auto* named = commands.front()->get_option_no_throw(message.substr(0, message.find(' ')));
+    const auto* lacks = options.empty() ? named : options.front();
+    if (lacks != nullptr) message = message_of_missing(*lacks, *commands.front());
   }
   while (message.ends_with('.') || message.ends_with('\n')) message.pop_back();
   return message + "; see 'penstock" + command + " --help'";
@@ -155,8 +187,10 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
 int run_action(const Action& action) {
   const Result<int> outcome = action();
   if (outcome) return *outcome;
-  print_error(outcome.error().message());
-  if (outcome.error().code == Code::kCancelled && interrupted()) return interrupt_code();
+  const bool ended = outcome.error().code == Code::kCancelled && interrupted();
+  const auto message = outcome.error().message();
+  print_error((ended ? "interrupted: " : "") + message);
+  if (ended) return interrupt_code();
   return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
 }
 
@@ -176,9 +210,11 @@ int run(int argc, char** argv) {
   set_up_log(verbosity);
   end_on_interrupt();
   const int code = run_action(chosen);
+  errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (!written && code != kFailed) {  // Who failed may have said so.
-    print_error("standard output: cannot be written");
+    const auto reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+    print_error("standard output: cannot be written" + reason);
     return kFailed;
   }
   return code;

@@ -2,13 +2,16 @@
 #include "penstock/cli/outputs.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "penstock/base/files.h"
 #include "penstock/cli/inputs.h"
@@ -27,16 +30,45 @@ bool has_npy_form(const Tensor& value) {
 
 Status write_pb(const Tensor& value, const std::string& name, const fs::path& file) {
   PENSTOCK_TRY(const auto bytes, graph::tensor_to_onnx(value, name));
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << bytes;
-  out.close();
-  if (out) return {};
-  return make_error(Code::kPermissionDenied, "cannot be written")
-      .within({Where::kFile, file.string()});
+  return write_whole_file(file, bytes);
 }
 
 std::string frame_folder(std::uint64_t frame) {
   return fmt::format("{:06}", frame);
+}
+
+/// A folder that is not there is no matter of rights.
+std::string about_folder(const fs::path& folder) {
+  std::error_code unknown;
+  if (fs::exists(folder, unknown)) return "";
+  return concat("; make the folder '", folder.string(), "' first");
+}
+
+/// Before any frame runs: all would be lost at the end.
+Status check_npz_forms(const fs::path& target, const std::vector<plan::TensorInfo>& outputs) {
+  for (const auto& output : outputs) {
+    const bool packed = output.type.kind == Type::Kind::kTensor &&
+                        output.type.dtype != DType::kString &&
+                        output.type.dtype != DType::kUndefined && bits_of(output.type.dtype) < 8;
+    if (!packed) continue;
+    return Error(invalid_argument("--output '", target.string(), "': NumPy has no type for ",
+                                  output.type,
+                                  "; give a folder, which gets it as a .pb, or a .jsonl"))
+        .within({Where::kOutput, output.name});
+  }
+  return {};
+}
+
+/// As in a folder: of a sequence each element, of an absent optional nothing.
+void add_values(const Tensor& value, const std::string& name, NamedTensors& archive) {
+  if (value.kind() == Tensor::Kind::kNone) return;
+  if (value.kind() != Tensor::Kind::kSequence) {
+    archive.emplace_back(name, value.clone());
+    return;
+  }
+  for (std::size_t i = 0; i < value.elements().size(); ++i) {
+    add_values(value.elements()[i], fmt::format("{}.{:04}", name, i), archive);
+  }
 }
 
 /// A sequence is a file for each element; an absent optional none.
@@ -84,19 +116,86 @@ Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInf
   return {};
 }
 
+/// A folder called 'results.json' is seldom meant.
+Status check_kind(const fs::path& target) {
+  constexpr std::string_view kNotWritten[] = {".json", ".csv", ".txt", ".npy",  ".pb",  ".png",
+                                              ".jpg",  ".wav", ".mp4", ".html", ".zip", ".gz"};
+  std::error_code unknown;
+  const auto status = fs::status(target, unknown);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    return invalid_argument(
+        "--output '", target.string(),
+        "': is there, and is no folder: expected a "
+        "folder, a file ending in .npz or .jsonl, or - for lines of JSON on standard output");
+  }
+  if (fs::exists(status) ||
+      std::ranges::find(kNotWritten, target.extension().string()) == std::end(kNotWritten))
+    return {};
+  return invalid_argument("--output '", target.string(), "': no ", target.extension().string(),
+                          " is written: expected a folder, which gets a .npy for each output, a "
+                          "file ending in .npz or .jsonl (lines of JSON), or - (standard output)");
+}
+
+Error overwrites(const fs::path& target) {
+  return invalid_argument("--output '", target.string(),
+                          "': the frames are read from it; choose another name");
+}
+
+/// Outputs would take the place of what is read.
+Status check_not_read(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
+                      std::span<const fs::path> read) {
+  std::error_code unknown;
+  for (const auto& source : read) {
+    if (!fs::is_directory(target, unknown)) {
+      if (fs::equivalent(source, target, unknown)) return overwrites(target);
+      continue;
+    }
+    for (const auto& output : outputs) {
+      const auto file = target / (frames::file_name_of(output.name) + ".npy");
+      const bool within =
+          fs::is_directory(source, unknown) && fs::equivalent(source, target, unknown);
+      if (fs::exists(file, unknown) && (within || fs::equivalent(source, file, unknown))) {
+        return overwrites(file);
+      }
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Status check_writable(const std::string& option, const fs::path& file, bool in_place) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  std::error_code unknown;
+  if (fs::is_directory(file, unknown)) {
+    return make_error(Code::kPermissionDenied, option, " '", file.string(),
+                      "': cannot be written: it is a folder; give a file's name");
+  }
+  const bool there = in_place && fs::exists(file, unknown);
+  if (::access((there ? file : folder).c_str(), W_OK) == 0) return {};
+  const std::error_code error(errno, std::generic_category());
+  return make_error(Code::kPermissionDenied, option, " '", file.string(),
+                    "': cannot be written: ", error.message(), about_folder(folder));
+}
 
 Result<OutputWriter> OutputWriter::create(const fs::path& target,
                                           std::vector<plan::TensorInfo> outputs,
-                                          std::optional<std::uint64_t> frames) {
+                                          std::optional<std::uint64_t> frames,
+                                          std::span<const fs::path> read) {
+  PENSTOCK_CHECK_OK(check_not_read(target, outputs, read));
   OutputWriter writer;
   writer.target_ = target;
   writer.outputs_ = std::move(outputs);
   writer.several_frames_ = frames != 1;
   writer.is_archive_ = target.extension() == ".npz";
   if (target == "-" || target.extension() == ".jsonl") {
+    if (target != "-") PENSTOCK_CHECK_OK(check_writable("--output", target, true));
     PENSTOCK_TRY(writer.lines_, JsonLines::create(target, writer.outputs_));
-  } else if (!target.empty() && !writer.is_archive_) {
+  } else if (writer.is_archive_) {
+    PENSTOCK_CHECK_OK(check_npz_forms(target, writer.outputs_));
+    PENSTOCK_CHECK_OK(check_writable("--output", target, false));
+  } else if (!target.empty()) {
+    PENSTOCK_CHECK_OK(check_kind(target));
     PENSTOCK_CHECK_OK(make_folder(target));
     PENSTOCK_CHECK_OK(check_leftovers(target, writer.outputs_, frames));
   }
@@ -105,23 +204,26 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
 
 Status OutputWriter::write(const pipeline::Output& output, const frames::Files& files) {
   if (lines_) return lines_->write(output, files);
-  if (target_.empty() || !output.ok()) return {};
+  if (target_.empty()) return {};
   for (std::size_t i = 0; i < output.size(); ++i) {
+    // A network may have one value as an output twice: its file is written once.
+    const auto first = std::ranges::find(outputs_, outputs_[i].name, &plan::TensorInfo::name);
+    if (first != outputs_.begin() + static_cast<std::ptrdiff_t>(i)) continue;
     PENSTOCK_CHECK_OK(write_value_of(output.tag(), i, output[i]));
   }
   return {};
 }
 
-Status OutputWriter::write_refused(std::uint64_t frame, const Error& error,
-                                   const frames::Files& files) {
-  return lines_ ? lines_->write(frame, error, files) : Status();
+Status OutputWriter::write_error(std::uint64_t frame, const Error& error,
+                                 const frames::Files& files, std::uint64_t stream) {
+  return lines_ ? lines_->write_error(frame, error, files, stream) : Status();
 }
 
 Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, const Tensor& value) {
   const std::string& name = outputs_[output].name;
   const std::string folder = several_frames_ ? frame_folder(frame) : "";
   if (is_archive_) {
-    archive_.emplace_back(folder.empty() ? name : folder + "/" + name, value.clone());
+    add_values(value, folder.empty() ? name : folder + "/" + name, archive_);
     return {};
   }
   if (several_frames_) PENSTOCK_CHECK_OK(make_folder(target_ / folder));

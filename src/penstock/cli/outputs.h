@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,22 +17,32 @@
 
 namespace penstock::cli {
 
+/// Whether a file can be written there: told before the work that it is to hold. Makes none.
+/// `option`: by which it is named. `in_place`: a file that is there is written, and not replaced by
+/// one that was written beside it. \error kPermissionDenied
+Status check_writable(const std::string& option, const std::filesystem::path& file, bool in_place);
+
 /// A folder (<name>.npy of one frame, <frame>/<name>.npy of several; .pb where .npy has no form), a
 /// .npz (<name>, or <frame>/<name>), which is written at the end, or lines of JSON: a .jsonl, or
-/// "-".
+/// "-". Of a sequence each element has a name of its own, <name>.0000, <name>.0001 and so on.
 class OutputWriter {
  public:
   /// An empty path: nothing is written. `frames`: how many will come, if that is known.
-  /// \error kPermissionDenied  the folder cannot be made.
+  /// `read`: files and folders that the frames are read from.
+  /// \error kPermissionDenied  the folder cannot be made, or the file not be written.
+  /// \error kInvalidArgument   a file of a kind that is not written, or one that is read; a .npz,
+  ///                            and an output of 4- or 2-bit numbers, which NumPy lacks.
   /// \error kAlreadyExists     files of an earlier run would remain among those of this one.
   static Result<OutputWriter> create(const std::filesystem::path& target,
                                      std::vector<plan::TensorInfo> outputs,
-                                     std::optional<std::uint64_t> frames);
+                                     std::optional<std::uint64_t> frames,
+                                     std::span<const std::filesystem::path> read = {});
 
-  /// A frame as it came out. One that failed or was dropped is written as a line of JSON only.
+  /// A frame's outputs. \pre output.ok()
   Status write(const pipeline::Output& output, const frames::Files& files);
-  /// A frame that could not be read, or that the pipeline did not take.
-  Status write_refused(std::uint64_t frame, const Error& error, const frames::Files& files);
+  /// A frame that has none: as a line of JSON only.
+  Status write_error(std::uint64_t frame, const Error& error, const frames::Files& files,
+                     std::uint64_t stream);
   Status finish();
 
  private:

@@ -12,15 +12,19 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/files.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/cli/package_needs.h"
 #include "penstock/cli/plan_report.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/device/place.h"
+#include "penstock/device/topology.h"
 #include "penstock/hosts/costs.h"
 #include "penstock/hosts/stages.h"
 #include "penstock/hosts/survey.h"
@@ -119,9 +123,11 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
                                           const graph::Graph& graph) {
   PlanModelOptions to;
   if (!options.devices.empty()) {
-    auto devices = device::parse_devices(options.devices);
+    PENSTOCK_TRY(const auto topology, device::read_topology());
+    const auto cpus = device::allowed_cpus(topology);  // Of a made-up machine: its own.
+    auto devices = device::parse_devices(options.devices, cpus);
     if (!devices) return std::move(devices).error().within("--devices");
-    for (const auto& device : *devices) PENSTOCK_CHECK_OK(device::check_available(device));
+    for (const auto& device : *devices) PENSTOCK_CHECK_OK(device::check_available(device, cpus));
     to.devices = *std::move(devices);
   }
   PENSTOCK_TRY(to.states, to_states(options.states));
@@ -173,21 +179,14 @@ Result<planner::Options> to_planner_options(const PlanOptions& options,
 
 /// Calls `solve` with the options, and shows on a terminal how far the bounds are apart.
 template <typename Solve>
-auto solve_visibly(planner::Options options, const Solve& solve) {
+auto solve_visibly(planner::Options options, bool in_seconds, const Solve& solve) {
   TerminalLine line;
   if (line.on_terminal()) {
     options.report = [&](double lower, double cost) {
-      line.show(bounds_text(options, lower, cost));
+      line.show(bounds_text(options, in_seconds, lower, cost));
     };
   }
   return solve(options);
-}
-
-Status write_svg(const std::filesystem::path& file, const std::string& svg) {
-  std::ofstream out(file, std::ios::binary);
-  out << svg;
-  if (out.flush()) return {};
-  return make_error(Code::kPermissionDenied, "'", file.string(), "': cannot be written");
 }
 
 using WhatIfs = std::optional<std::vector<planner::WhatIf>>;
@@ -212,13 +211,13 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
               const PlanOptions& options, const PlanReport& found) {
   const auto& answer = found.answer;
   if (!options.svg.empty()) {
-    PENSTOCK_CHECK_OK(write_svg(options.svg, planner::to_svg(problem, planning, answer)));
+    PENSTOCK_CHECK_OK(write_whole_file(options.svg, planner::to_svg(problem, planning, answer)));
   }
   Json json = answer_json(problem, planning, answer);
   std::string text = answer_text(problem, planning, answer);
   if (found.what_if) {
     json["what_if"] = what_if_json(*found.what_if);
-    text += what_if_text(*found.what_if, answer);
+    text += what_if_text(problem, *found.what_if, answer);
   }
   if (options.pareto) {
     auto seeded = planning;  // The list is compared with the answer.
@@ -227,7 +226,7 @@ Status report(const planner::Problem& problem, const planner::Options& planning,
     const auto front = planner::pareto_front(problem, seeded, options.deadline,
                                              bounds_period ? answer.lower_bound : 0);
     json["pareto"] = pareto_json(problem, front);
-    text += pareto_text(front);
+    text += pareto_text(problem, front);
   }
   if (!found.wires.empty()) {
     json["links"] = wires_json(found.wires);
@@ -278,8 +277,9 @@ Error because(const PlanOptions& options, const planner::Problem& problem, Error
 /// Plans the workload as it is given.
 Result<int> plan_problem(const PlanOptions& options, const planner::Problem& problem) {
   PENSTOCK_TRY(const auto planning, to_planner_options(options, problem));
-  auto answer = solve_visibly(
-      planning, [&](const planner::Options& search) { return planner::solve(problem, search); });
+  auto answer = solve_visibly(planning, problem.in_seconds, [&](const planner::Options& search) {
+    return planner::solve(problem, search);
+  });
   if (!answer) return because(options, problem, std::move(answer).error());
   for (const auto& note : problem.notes) spdlog::warn("{}", note);
   auto what_if = ask_what_if(problem, planning, options, *answer);
@@ -321,27 +321,68 @@ Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
   return {};
 }
 
-/// Nodes whose work or bytes are not known.
-std::size_t count_open(const graph::Graph& graph) {
-  std::size_t open = 0;
+/// Nodes whose work or bytes are not known, by what hides them.
+struct Uncounted {
+  std::size_t open = 0;     ///< Behind inputs of open shapes.
+  std::size_t no_size = 0;  ///< Of texts, sequences and the like, whose bytes no shape tells.
+  std::size_t other = 0;    ///< Values decide the size, or nobody here knows the operator.
+
+  [[nodiscard]] std::size_t all() const { return open + no_size + other; }
+};
+
+std::vector<std::string> open_inputs(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const auto id : graph.inputs) {
+    const auto& value = graph.value(id);
+    const bool open = value.type.kind == Type::Kind::kTensor &&
+                      (!value.type.ranked || !std::ranges::all_of(value.type.dims, &Dim::fixed));
+    if (open) names.push_back("'" + value.name + "'");
+  }
+  return names;
+}
+
+Uncounted count_open(const graph::Graph& graph) {
+  Uncounted uncounted;
+  const bool behind_open = !open_inputs(graph).empty();
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     bool known = graph::known_macs_of(graph, static_cast<graph::NodeId>(i)).has_value();
+    bool sized = true;
     for (const auto value : graph.nodes[i].outputs) {
-      known = known && (value == graph::ValueId::kNone || graph.value(value).type.max_bytes());
+      if (value == graph::ValueId::kNone) continue;
+      const auto& type = graph.value(value).type;
+      known = known && type.max_bytes();
+      sized = sized && type.kind != Type::Kind::kOther &&
+              !(type.kind == Type::Kind::kTensor && type.dtype == DType::kString);
     }
-    open += known ? 0 : 1;
+    if (known) continue;
+    ++(!sized ? uncounted.no_size : behind_open ? uncounted.open : uncounted.other);
   }
-  return open;
+  return uncounted;
 }
 
 void warn_of_open_shapes(const graph::Graph& graph) {
-  const auto unknown = count_open(graph);
-  if (unknown == 0) return;
-  spdlog::warn("{} of {} nodes have open shapes and cost too little here; bind them with --shape",
-               unknown, graph.nodes.size());
+  const auto uncounted = count_open(graph);
+  if (uncounted.all() == 0) return;
+  std::vector<std::string> parts;
+  if (uncounted.open > 0) {
+    parts.push_back(concat(uncounted.open,
+                           " behind inputs of open shapes (bind them with --shape: ",
+                           join(open_inputs(graph), ", "), ")"));
+  }
+  if (uncounted.no_size > 0) {
+    parts.push_back(concat(uncounted.no_size,
+                           " of texts, sequences or optional values, whose size no shape tells"));
+  }
+  if (uncounted.other > 0) {
+    parts.push_back(concat(uncounted.other,
+                           " whose size only the values decide, or whose operator or inputs are "
+                           "such that nothing is known of it"));
+  }
+  spdlog::warn("{} of {} nodes cost too little here: {}", uncounted.all(), graph.nodes.size(),
+               join(parts, "; "));
 }
 
-constexpr const char* kNotMeasured = "\ntimes are seconds by an analytic model, not measured\n";
+constexpr const char* kNotMeasured = "\ntimes are by an analytic model, not measured\n";
 
 Status refuse_with_hosts(const PlanOptions& options) {
   const auto& problem = options.problem;
@@ -376,7 +417,13 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
                                const backend::Registry& backends, hosts::Hosts& all) {
   hosts::Known known;
   auto database = cost::Database::open(cost::Database::default_path());
-  if (database) known.links = hosts::known_links(*database, all);
+  if (!database) {
+    spdlog::warn("{}; what was measured of the links is not known", database.error().message());
+  }
+  if (database) {
+    database->go_on_without([](const std::string& why) { spdlog::warn("{}", why); });
+    known.links = hosts::known_links(*database, all);
+  }
   if (!options.problem.measure) return known;
   PENSTOCK_TRY(const auto reach, site::load_reach());
   auto survey = hosts::survey(all, reach, true);
@@ -386,10 +433,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
   for (const auto& error : survey.failed) spdlog::warn("not measured: {}", error.message());
   hosts::complete(all, survey);
   hosts::add(known.links, survey.links);
-  if (database) {
-    const auto kept = hosts::keep_links(*database, all, survey.links);
-    if (!kept) spdlog::warn("{}", kept.error().message());
-  }
+  if (database) PENSTOCK_CHECK_OK(hosts::keep_links(*database, all, survey.links));
   hosts::MeasureOptions measuring;
   measuring.backend = options.problem.backend;
   PENSTOCK_TRY(measuring.backend_options,
@@ -418,7 +462,7 @@ Result<int> plan_hosts(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(check_states(graph, to.states));
   to.costs.together = state_loops(graph, to.states);
   PENSTOCK_TRY(const auto found, hosts::plan_over(graph, all, known, {to.costs, planning}));
-  std::string note = known.costs.empty() ? kNotMeasured : "\ntimes are seconds\n";
+  std::string note = known.costs.empty() ? kNotMeasured : "\ntimes are of what was measured\n";
   if (!options.problem.package.empty()) {
     PENSTOCK_TRY(auto stages, chosen_stages_of({found.problem, found.answer}));
     PENSTOCK_CHECK_OK(hosts::equip(stages, all, found, options.problem.standby));
@@ -442,7 +486,7 @@ Result<int> plan_model(const PlanOptions& options) {
     PENSTOCK_TRY(named, problem_of_model(graph, to));
   }
   PENSTOCK_TRY(const auto planning, to_planner_options(options, named));
-  PENSTOCK_TRY(auto planned, solve_visibly(planning, [&](const planner::Options& search) {
+  PENSTOCK_TRY(auto planned, solve_visibly(planning, true, [&](const planner::Options& search) {
                  to.search = search;
                  return penstock::plan_model(graph, to);
                }));
@@ -462,6 +506,7 @@ Result<int> plan_model(const PlanOptions& options) {
 }
 
 Result<int> run(const PlanOptions& options) {
+  if (!options.svg.empty()) PENSTOCK_CHECK_OK(check_writable("--svg", options.svg, true));
   const InterruptGuard guard;
   return options.problem.model.empty() ? plan_workload(options) : plan_model(options);
 }
@@ -544,14 +589,15 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
           ->needs(hosts);
   command
       ->add_option("--measure-seconds", options.measure_seconds,
-                   "For measuring what the network takes, on all kinds of host together")
+                   "Seconds to measure what the network takes, on all kinds of host together")
       ->capture_default_str()
       ->check(not_negative_number())
       ->needs(measure);
   add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
   add_state_option(command, options.states);
   add_streams_option(command, options.streams);
-  command->add_option("--figures", options.figures, "What a CPU does: macs=2e10,bytes=1e10,...");
+  command->add_option("--figures", options.figures,
+                      "What a CPU does in a second: macs=2e10,bytes=1e10,... (below)");
   command->add_option("--backend", options.backend, "Who runs the stages")
       ->capture_default_str()
       ->type_name(kBackendType);
@@ -577,8 +623,8 @@ void add_planning_options(CLI::App* command, PlanOptions& options) {
   command
       ->add_option(
           "--latency-cap", options.latency_cap,
-          "The most that one frame may take; --goal latency counts a workload's CPU cores as "
-          "without limit, this does not")
+          "The most that one frame may take: seconds, or the unit of a workload's file; --goal "
+          "latency counts a workload's CPU cores as without limit, this does not")
       ->check(not_negative_number());
   command->add_option("--deadline", options.deadline, "Seconds to search, at most")
       ->capture_default_str()

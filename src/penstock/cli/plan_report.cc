@@ -10,7 +10,10 @@
 namespace penstock::cli {
 namespace {
 
-using planner::cost_text;
+/// Writes times as the problem has them.
+auto times_of(const planner::Problem& problem) {
+  return [seconds = problem.in_seconds](double time) { return planner::cost_text(time, seconds); };
+}
 
 Json number_json(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
@@ -107,27 +110,27 @@ std::string bytes_text(double count) {
   return bytes(static_cast<std::uint64_t>(count));
 }
 
-std::string at_least_text(const planner::ParetoPoint& point) {
+std::string at_least_text(const planner::Problem& problem, const planner::ParetoPoint& point) {
   if (point.proved) return "proved";
-  return point.lower_bound > 0 ? cost_text(point.lower_bound) : "not known";
+  return point.lower_bound > 0 ? times_of(problem)(point.lower_bound) : "not known";
 }
 
 /// "7.1 (-11.25 %), proved".
-std::string change_text(const planner::WhatIf& item, const planner::Answer& answer) {
+std::string change_text(const planner::Problem& problem, const planner::WhatIf& item,
+                        const planner::Answer& answer) {
+  const auto time = times_of(problem);
   double change = answer.cost > 0 ? 100 * (item.cost / answer.cost - 1) : 0;
   if (std::abs(change) < 0.005) change = 0;  // No "-0".
-  auto text = concat(cost_text(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %), ");
+  auto text = concat(time(item.cost), " (", change > 0 ? "+" : "", number(change, 2), " %), ");
   if (item.proved) {
     text += "proved";
   } else if (std::isfinite(item.gap)) {
-    text +=
-        concat("at least ", cost_text(item.lower_bound), ", gap ", number(100 * item.gap, 2), " %");
+    text += concat("at least ", time(item.lower_bound), ", gap ", number(100 * item.gap, 2), " %");
   } else {
     text += "no bound yet";
   }
   if (change < 0 && !item.certain_gain) {
-    text +=
-        concat("; without the change it may be as good, at least ", cost_text(answer.lower_bound));
+    text += concat("; without the change it may be as good, at least ", time(answer.lower_bound));
   }
   return text;
 }
@@ -198,9 +201,11 @@ Json wires_json(const std::vector<hosts::WireLoad>& wires) {
   return json;
 }
 
-std::string bounds_text(const planner::Options& options, double lower_bound, double cost) {
+std::string bounds_text(const planner::Options& options, bool in_seconds, double lower_bound,
+                        double cost) {
   const auto* goal = options.goal == planner::Goal::kLatency ? "latency " : "period ";
-  auto text = concat("plan  ", goal, cost_text(cost), ", at least ", cost_text(lower_bound));
+  auto text = concat("plan  ", goal, planner::cost_text(cost, in_seconds), ", at least ",
+                     planner::cost_text(lower_bound, in_seconds));
   if (std::isfinite(cost) && lower_bound > 0) {
     text += concat(", gap ", number(100 * (cost / lower_bound - 1), 2), " %");
   }
@@ -209,24 +214,26 @@ std::string bounds_text(const planner::Options& options, double lower_bound, dou
 
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,
                         const planner::Answer& answer) {
+  const auto time = times_of(problem);
   Table table({"device", ">load", ">compute", ">in", ">out", ">memory", ">segments", ">nodes"});
   for (const auto& row : rows_of(problem, answer.split, answer.evaluation)) {
     std::size_t nodes = 0;
     for (const auto* stage : row.stages) nodes += nodes_of(problem, *stage).size();
-    table.add({row.name, std::isfinite(row.load.load) ? cost_text(row.load.load) : "-",
-               cost_text(row.load.compute), cost_text(row.load.in), cost_text(row.load.out),
+    table.add({row.name, std::isfinite(row.load.load) ? time(row.load.load) : "-",
+               time(row.load.compute), time(row.load.in), time(row.load.out),
                bytes_text(row.load.memory), std::to_string(row.stages.size()),
                std::to_string(nodes)});
   }
   return planner::explain(problem, options, answer) + "\n" + table.print();
 }
 
-std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer) {
+std::string what_if_text(const planner::Problem& problem, const std::vector<planner::WhatIf>& items,
+                         const planner::Answer& answer) {
   std::string text = "\nwhat if\n";
   if (items.empty()) return text + "  interrupted before the first was asked\n";
   for (const auto& item : items) {
     text += concat("  ", item.change, ": ",
-                   item.why_not.empty() ? change_text(item, answer) : item.why_not, "\n");
+                   item.why_not.empty() ? change_text(problem, item, answer) : item.why_not, "\n");
   }
   return text;
 }
@@ -235,15 +242,18 @@ std::string wires_text(const std::vector<hosts::WireLoad>& wires, const planner:
   Table table({"link", ">load", ">of the period"});
   for (const auto& wire : wires) {
     const double share = answer.evaluation.period > 0 ? wire.seconds / answer.evaluation.period : 0;
-    table.add({wire.name, cost_text(wire.seconds), concat(number(100 * share, 1), " %")});
+    table.add(
+        {wire.name, planner::cost_text(wire.seconds, true), concat(number(100 * share, 1), " %")});
   }
   return "\n" + table.print();
 }
 
-std::string pareto_text(const std::vector<planner::ParetoPoint>& front) {
+std::string pareto_text(const planner::Problem& problem,
+                        const std::vector<planner::ParetoPoint>& front) {
+  const auto time = times_of(problem);
   Table table({">period", ">at least", ">latency", ">devices", ">memory of the fullest"});
   for (const auto& point : front) {
-    table.add({cost_text(point.period), at_least_text(point), cost_text(point.latency),
+    table.add({time(point.period), at_least_text(problem, point), time(point.latency),
                std::to_string(point.devices), bytes_text(point.memory)});
   }
   return "\nplans found of which none is better in everything; there may be others\n" +

@@ -25,13 +25,16 @@ Json pareto_json(const planner::Problem& problem, const std::vector<planner::Par
 Json wires_json(const std::vector<hosts::WireLoad>& wires);
 
 /// "plan  period 12.3, at least 11.9, gap 3.36 %", while the search goes on.
-std::string bounds_text(const planner::Options& options, double lower_bound, double cost);
+std::string bounds_text(const planner::Options& options, bool in_seconds, double lower_bound,
+                        double cost);
 
-/// Answers as text for people. `unit` stands behind times in the table's titles, such as "ms".
+/// Answers as text for people, times with their unit where the problem tells it.
 std::string answer_text(const planner::Problem& problem, const planner::Options& options,
                         const planner::Answer& answer);
-std::string what_if_text(const std::vector<planner::WhatIf>& items, const planner::Answer& answer);
+std::string what_if_text(const planner::Problem& problem, const std::vector<planner::WhatIf>& items,
+                         const planner::Answer& answer);
 std::string wires_text(const std::vector<hosts::WireLoad>& wires, const planner::Answer& answer);
-std::string pareto_text(const std::vector<planner::ParetoPoint>& front);
+std::string pareto_text(const planner::Problem& problem,
+                        const std::vector<planner::ParetoPoint>& front);
 
 }  // namespace penstock::cli

@@ -76,6 +76,7 @@ class Reloader {
   Reloader& operator=(const Reloader&) = delete;
   ~Reloader() {
     if (running_.valid()) tell(running_.get());
+    if (take_reload()) tell(make_error(Code::kCancelled, "no frame is left for it"));
   }
 
   /// Looks whether it is asked for, and tells how the one before went. To be called often.
@@ -146,7 +147,10 @@ class Stream {
   Status push_what_fits() {
     while (pushed_ < total_ && due() <= Clock::now() && fetch()) {
       if (unread_) {
-        if (!idle()) return {};  // Its line comes behind those of the frames before.
+        if (!idle()) {  // Its line comes behind those of the frames before.
+          if (last_) pipeline_.hurry(*last_);
+          return {};
+        }
         PENSTOCK_CHECK_OK(refuse(*std::exchange(unread_, std::nullopt)));
         continue;
       }
@@ -163,6 +167,7 @@ class Stream {
         total_ = pushed_;  // Stopped at the first error, which comes out of pop().
         break;
       }
+      last_ = *pushed;
       count_pushed();
     }
     if (pushed_ >= total_) pipeline_.close();
@@ -201,7 +206,7 @@ class Stream {
     ++summary_.frames;
     ++summary_.errors;
     note(error);
-    return writer_.write_refused(frame, error, source_.files(frame));
+    return writer_.write_error(frame, error, source_.files(frame), source_.stream_of(frame));
   }
 
   void note(const Error& error) {
@@ -251,13 +256,24 @@ class Stream {
         ++summary_.cancelled;
         break;
     }
+    const auto files = source_.files(output.tag());
     if (output.ok()) {
       latencies_->record(output.latency().count());
-    } else {
-      if (output.outcome() == Outcome::kError) note(output.error());
-      spdlog::debug("{}", output.error().message());
+      return writer_.write(output, files);
     }
-    return writer_.write(output, source_.files(output.tag()));
+    const Error error = in_numbers_of_run(output);
+    if (output.outcome() == Outcome::kError) note(error);
+    spdlog::debug("{}", error.message());
+    return writer_.write_error(output.tag(), error, files, output.stream());
+  }
+
+  /// The pipeline does not count the frames that were never pushed: whoever looks for the file
+  /// needs their number in the run.
+  static Error in_numbers_of_run(const pipeline::Output& output) {
+    Error error = output.error();
+    auto* const frame = error.find(Where::kFrame);
+    if (frame != nullptr && frame->number == output.number()) frame->number = output.tag();
+    return error;
   }
 
   const RunOptions& options_;
@@ -268,6 +284,7 @@ class Stream {
   std::optional<Error> unread_;        ///< Why the next one cannot be read, and is not to come.
   std::uint64_t total_;
   std::uint64_t pushed_ = 0;
+  std::optional<pipeline::FrameNumber> last_;  ///< That the pipeline took.
   bool ended_ = false;
   int futile_ = 0;
   OutputWriter& writer_;
@@ -359,6 +376,10 @@ Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& s
   }
   if (summary.input_error) spdlog::error("{}", summary.input_error->message());
   if (summary.interrupted) return interrupt_code();
+  if (summary.frames == 0 && !summary.input_error) {  // A file has one frame at least.
+    spdlog::warn(
+        "standard input ended before the first frame: look at the program before the pipe");
+  }
   return summary.errors == 0 && !summary.input_error ? kOk : kFailed;
 }
 
@@ -414,7 +435,9 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(const auto arguments, frames::with_bound(options.inputs, package));
   const auto open = [&] {
     if (!given) {
-      return frames::Source::random(inputs, options.inputs.random, std::min(wanted, kRandomRing));
+      const int streams = stream.streams ? stream.streams->most : 1;
+      return frames::Source::random(inputs, options.inputs.random, std::min(wanted, kRandomRing),
+                                    static_cast<std::uint64_t>(streams));
     }
     return stream.streams ? frames::Source::open_streams(inputs, arguments, stream.streams->most)
                           : frames::Source::open(inputs, arguments);
@@ -422,7 +445,9 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(auto source, open());
   const auto [frames, certain] = count_frames(options, source);
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
-                                                 certain ? frames : std::nullopt));
+                                                 certain ? frames : std::nullopt,
+                                                 frames::paths_of(inputs, arguments)));
+  if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
   const InterruptGuard guard(Hangup::kReload);
   PENSTOCK_TRY(auto started, start_source(options.source, package, settings, backends));
   const std::shared_ptr<Pipeline> pipeline = std::move(started);
@@ -460,7 +485,7 @@ a picture is resized to the input's height and width, u8 as it is or f32 scaled 
 name an input several times, or a folder: one value a frame, files by name. A .wav is cut into frames
 of the input's samples, -1..1, the last filled with zeros. All frames run once; --frames beyond them
 repeats them. With --streams, each file of an input is a stream of its own, and the streams' frames go in
-turn. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
+turn, as random ones do. '-' is standard input: frames as plain bytes of the input's type and shape, or .npy
 files, one behind the other until it ends. A file of a folder that cannot be read is an error of its
 frame, and the others go on (--on-error stop ends there). Outputs go to DIR/<name>.npy, DIR/<frame>/<name>.npy
 where there are several frames, or into one .npz. A .jsonl has one line of JSON for each frame, its
@@ -484,7 +509,8 @@ Examples:
   penstock run denoise.onnx --state cache_out=cache_in --inputs frames.npz --output results.npz
 
 SIGHUP reads the package, application or model again and lets it take the frames from then on, none
-lost; one line on standard error says so, or why not, and what runs goes on.
+lost; one line on standard error says so, or why not, and what runs goes on. Where SIGHUP is ignored, as
+under nohup, it stays so.
 
 Exit code 1 if any frame failed; frames that a policy dropped are no failures. 130 after Ctrl-C.)";
 
@@ -505,7 +531,7 @@ void declare_run(CLI::App& app, Action& chosen) {
           "as come until Ctrl-C); files repeat")
       ->check(positive_count());
   command->add_option(
-      "--output", options->output,
+      "-o,--output", options->output,
       "Where outputs go: a folder, a .npz, or lines of JSON as .jsonl or - (standard output)");
   command->add_option("--rate", options->rate, "Frames pushed a second (default: as fast as taken)")
       ->check(positive_number());

@@ -21,6 +21,7 @@
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/gateway/serving.h"
 #include "penstock/graph/import.h"
@@ -75,16 +76,16 @@ host::Options to_host_options(const ServeOptions& options) {
 }
 
 /// "[MODEL:]REST" taken apart: the models that it is of, and the rest. The longest beginning that
-/// is a model's name counts, as names of inputs hold ':' too; of one model all is the rest.
+/// is a model's name counts, as names of inputs hold ':' too; of one model none is needed.
 Result<std::pair<std::vector<serve::ModelSource*>, std::string>> addressed(
     std::vector<serve::ModelSource>& models, const std::string& text, const std::string& option) {
-  if (models.size() == 1) return std::pair(std::vector{&models.front()}, text);
   const auto equals = text.find('=');
   for (auto colon = text.rfind(':', equals); colon != text.npos && colon > 0;
        colon = text.rfind(':', colon - 1)) {
     auto called = serve::models_called(models, text.substr(0, colon));
     if (called) return std::pair(*std::move(called), text.substr(colon + 1));
   }
+  if (models.size() == 1) return std::pair(std::vector{&models.front()}, text);
   if (models.empty()) {
     return invalid_argument(option, ": is for a model (.onnx) that is served, found none");
   }
@@ -166,6 +167,8 @@ Status write_trace(const gateway::Serving& serving, const std::filesystem::path&
 }
 
 Result<int> run(const ServeOptions& options) {
+  // What the end could not write would be lost with all that it tells.
+  if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
   PENSTOCK_TRY(const auto serving_options, to_options(options));
   const backend::Registry backends = backend::Registry::load();
   const InterruptGuard guard(Hangup::kReload);

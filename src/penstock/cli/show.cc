@@ -97,6 +97,7 @@ Json to_json(const Graph& graph) {
 }
 
 Status show_model(const ShowOptions& options) {
+  PENSTOCK_CHECK_OK(check_there(options.file));
   const auto backends = backend::Registry::load();
   PENSTOCK_TRY(const auto graph,
                import_file(options.file, options.import, backends, options.custom_ops));

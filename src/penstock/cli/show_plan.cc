@@ -6,6 +6,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/printable.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/text.h"
 #include "penstock/pipeline/capacity.h"
@@ -78,7 +79,9 @@ Json edge_plan_json(const plan::Plan& plan, const plan::Edge& edge) {
 
 std::string infos_text(const char* title, const std::vector<plan::TensorInfo>& infos) {
   std::string text;
-  for (const auto& info : infos) text += concat(title, "  ", info.name, "  ", info.type, "\n");
+  for (const auto& info : infos) {
+    text += printable(concat(title, "  ", info.name, "  ", info.type)) + "\n";
+  }
   return text;
 }
 
@@ -179,19 +182,20 @@ Json plan_json(const plan::Plan& plan, const backend::Registry& backends) {
 
 std::string plan_text(const plan::Plan& plan, const backend::Registry& backends) {
   std::string text =
-      concat("model '", plan.model, "': ", counted(plan.stages.size(), "stage"), "\n");
+      printable(concat("model '", plan.model, "': ", counted(plan.stages.size(), "stage"))) + "\n";
   text += origin_text(plan);
   text += infos_text("input", plan.inputs);
   for (const auto& input : plan.bound_inputs) {
-    text += concat("bound  ", input.name, "  ", input.type, "  ",
-                   input.value.empty() ? input.file : input.value, "\n");
+    text += printable(concat("bound  ", input.name, "  ", input.type, "  ",
+                             input.value.empty() ? input.file : input.value)) +
+            "\n";
   }
   for (const auto& parameter : plan.parameters) {
-    text += concat("parameter  ", parameter.name, "  ", parameter.type, "\n");
+    text += printable(concat("parameter  ", parameter.name, "  ", parameter.type)) + "\n";
   }
   text += infos_text("output", plan.outputs);
   for (const auto& state : plan.states) {
-    text += concat("state  ", state.from, " -> ", state.to, " of the next frame\n");
+    text += printable(concat("state  ", state.from, " -> ", state.to, " of the next frame")) + "\n";
   }
   if (plan.streams.most > 1) {
     text += concat(

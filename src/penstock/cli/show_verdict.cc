@@ -3,6 +3,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/printable.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
@@ -21,17 +22,18 @@ std::string_view headline(measure::Finding finding) {
 }  // namespace
 
 std::string verdict_text(const measure::VerifyReport& report) {
-  std::string text = "hashes: as in plan.json\nreference: " + report.reference + "\n";
+  std::string text = "hashes: as in plan.json\nreference: " + printable(report.reference) + "\n";
   Table table({"output", "verdict", ">values", ">outside the tolerance", ">largest error",
                ">of the tolerance"});
   for (const auto& output : report.verdict.outputs) {
-    table.add({output.allowed.output, std::string(measure::to_string(output.finding)),
+    table.add({output.allowed.output,
+               report.compared_none() ? "-" : std::string(measure::to_string(output.finding)),
                std::to_string(output.values), std::to_string(output.mismatches),
                concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
   }
   text += table.print() + "allowed:\n";
   for (const auto& output : report.verdict.outputs) {
-    text += concat("  '", output.allowed.output, "': ", measure::explain(output));
+    text += printable(concat("  '", output.allowed.output, "': ", measure::explain(output)));
     if (output.scale != 1) {
       text += concat("; told by random numbers ", output.scale,
                      " times as large, as all usual ones give it about the same");

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/source.h"
+#include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
@@ -40,35 +41,49 @@ void add_source_options(CLI::App* command, SourceArguments& arguments) {
   add_native_code_option(command, arguments.no_native_code);
 }
 
+Status check_there(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) return {};
+  return not_found("'", file.string(),
+                   "': no such file or folder; expected a package (a folder or .zip), an "
+                   "application (.yaml) or a model (.onnx)",
+                   did_you_mean_file(file));
+}
+
+namespace {
+
+/// An option that goes with a model alone, of those given; empty: none is.
+std::string option_of_model(const SourceArguments& arguments) {
+  const auto& import = arguments.import;
+  if (!import.shapes.empty()) return "--shape";
+  if (!import.constants.empty()) return "--constant";
+  if (!import.parameters.empty()) return "--parameter";
+  if (import.as_is) return "--as-is";
+  if (!arguments.engine.custom_ops.empty()) return "--custom-ops";
+  if (!arguments.states.empty()) return "--state";
+  return arguments.batches.empty() ? "" : "--batch";
+}
+
+}  // namespace
+
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends) {
-  const auto& import = arguments.import;
-  const bool of_a_model = !import.shapes.empty() || !import.constants.empty() ||
-                          !import.parameters.empty() || import.as_is ||
-                          !arguments.engine.custom_ops.empty() || !arguments.states.empty() ||
-                          !arguments.batches.empty();
-  std::error_code ignored;
+  const auto option = option_of_model(arguments);
   const auto kind = identify(arguments.file);
-  if (kind == FileKind::kModel && !std::filesystem::exists(arguments.file, ignored)) {
-    return not_found("'", arguments.file.string(),
-                     "': no such file or folder; expected a package (a folder or .zip), an "
-                     "application (.yaml) or a model (.onnx)");
-  }
+  if (kind == FileKind::kModel) PENSTOCK_CHECK_OK(check_there(arguments.file));
   if (kind == FileKind::kApplication) {
-    if (of_a_model) {
-      return invalid_argument(
-          "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are for a "
-          "model: an application says so at its nodes and 'states'");
+    if (!option.empty()) {
+      return invalid_argument(option,
+                              ": is for a model: an application says so at its nodes and 'states'");
     }
     return app::load_application(arguments.file, {.native_code = !arguments.no_native_code},
                                  backends);
   }
   if (kind == FileKind::kPackage) {
-    if (of_a_model) {
-      return invalid_argument(
-          "--shape, --constant, --parameter, --as-is, --custom-ops, --state and --batch are "
-          "settled "
-          "when a package is made; give them to 'penstock split', or give the model");
+    if (!option.empty()) {
+      return invalid_argument(option,
+                              ": is settled when a package is made; give it to 'penstock split', "
+                              "or give the model");
     }
     return app::load_package(arguments.file, {.native_code = !arguments.no_native_code});
   }

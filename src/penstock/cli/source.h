@@ -23,6 +23,9 @@ struct SourceArguments {
 /// The positional argument and the options of both.
 void add_source_options(CLI::App* command, SourceArguments& arguments);
 
+/// \error kNotFound  for a command that takes packages, applications and models.
+Status check_there(const std::filesystem::path& file);
+
 /// The package, loaded or made. \error kInvalidArgument  import options beside a package.
 Result<plan::Package> load_source(const SourceArguments& arguments,
                                   const backend::Registry& backends);

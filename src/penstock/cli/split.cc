@@ -51,7 +51,7 @@ struct SplitOptions {
 /// Devices of this machine must be there; those of others are not checked here.
 Status check_devices(const std::vector<device::Device>& devices) {
   for (const auto& device : devices) {
-    if (!device.host.empty()) continue;
+    if (device.is_remote()) continue;
     PENSTOCK_CHECK_OK(device::check_available(device));
   }
   return {};
@@ -149,7 +149,7 @@ void warn_of_shared_cpus(const plan::Plan& plan) {
   std::map<int, std::size_t> workers;
   for (const auto& stage : plan.stages) {
     for (const auto& device : stage.devices) {
-      if (!stage.pinned || !device.host.empty()) continue;
+      if (!stage.pinned || device.is_remote()) continue;
       for (const int cpu : device.cpus) ++workers[cpu];
     }
   }
@@ -228,6 +228,7 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
 /// What the plan says and its pipeline does not do.
 void warn_of_plan(const plan::Plan& plan) {
   for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
+  for (const auto& note : plan::batches_beyond_streams(plan)) spdlog::warn("{}", note);
   for (const auto& note : plan::calls_never_left_behind(plan)) spdlog::warn("{}", note);
 }
 

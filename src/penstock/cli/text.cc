@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "penstock/base/printable.h"
+#include "penstock/base/words.h"
+
 namespace penstock::cli {
 
 Table::Table(std::vector<std::string> titles) {
@@ -20,6 +23,7 @@ Table::Table(std::vector<std::string> titles) {
 
 void Table::add(std::vector<std::string> cells) {
   cells.resize(right_.size());
+  for (auto& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 
@@ -62,14 +66,9 @@ std::string bytes(std::uint64_t count) {
 }
 
 std::string duration(double nanoseconds) {
-  constexpr std::array kUnits = {"ns", "us", "ms", "s"};
-  std::size_t unit = 0;
-  while (nanoseconds >= 1000 && unit + 1 < kUnits.size()) {
-    nanoseconds /= 1000;
-    ++unit;
-  }
-  const int digits = unit == 0 || nanoseconds >= 100 ? 0 : nanoseconds >= 10 ? 1 : 2;
-  return number(nanoseconds, digits) + " " + kUnits[unit];
+  const auto [count, unit] = in_largest_unit(nanoseconds);
+  const int digits = nanoseconds < 1000 || count >= 100 ? 0 : count >= 10 ? 1 : 2;
+  return number(count, digits) + " " + unit;
 }
 
 std::string ranges(const std::vector<int>& numbers) {
@@ -86,7 +85,12 @@ std::string ranges(const std::vector<int>& numbers) {
 }
 
 void print(const std::string& text, std::FILE* out) {
-  std::fwrite(text.data(), 1, text.size(), out);
+  std::string plain;
+  for (const char c : text) {
+    const bool of_a_name = static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t';
+    plain += of_a_name ? printable({&c, 1}) : std::string(1, c);
+  }
+  std::fwrite(plain.data(), 1, plain.size(), out);
 }
 
 }  // namespace penstock::cli

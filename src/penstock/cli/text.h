@@ -13,7 +13,8 @@ namespace penstock::cli {
 class Table {
  public:
   explicit Table(std::vector<std::string> titles);
-  void add(std::vector<std::string> cells);  ///< \pre as many as titles
+  /// Cells are printable(). \pre  as many as titles
+  void add(std::vector<std::string> cells);
   [[nodiscard]] std::string print() const;
   [[nodiscard]] bool empty() const { return rows_.size() == 1; }
 
@@ -31,6 +32,7 @@ std::string duration(double nanoseconds);
 /// "0-2,5" of ascending numbers.
 std::string ranges(const std::vector<int>& numbers);
 
+/// Control characters but line breaks and tabs are printable(): JSON has none.
 void print(const std::string& text, std::FILE* out = stdout);
 
 }  // namespace penstock::cli

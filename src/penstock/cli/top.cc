@@ -171,8 +171,9 @@ Status show_text(const TopOptions& options, const Json& snapshot) {
   const bool terminal = !options.once && ::isatty(STDOUT_FILENO) == 1;
   constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
   try {
-    print((terminal ? kHomeAndClear : "") + to_text(snapshot) +
-          (options.once || terminal ? "" : "\n"));
+    const auto text = to_text(snapshot);
+    if (terminal) std::fputs(kHomeAndClear, stdout);
+    print(text + (options.once || terminal ? "" : "\n"));
   } catch (const Json::exception&) {
     return invalid_argument("'", bare(options.address),
                             "': expected what a pipeline of this version shows (", version(),

@@ -64,6 +64,12 @@ void add_watch_options(CLI::App* command, WatchArguments& arguments) {
 
 Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& package,
                        const std::shared_ptr<const pipeline::Pipeline>& pipeline) {
+  const auto* guards = !arguments.tokens.empty() ? "--tokens"
+                       : arguments.insecure      ? "--insecure"
+                                                 : nullptr;
+  if (guards != nullptr && arguments.page.empty() && arguments.metrics.empty()) {
+    return invalid_argument(guards, ": is for --page or --metrics, found neither");
+  }
   Watchers watchers;
   if (!arguments.page.empty() || !arguments.record.empty()) {
     gateway::WatchOptions options;
@@ -71,7 +77,8 @@ Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& pac
     options.page = !arguments.page.empty();
     options.record = arguments.record;
     if (const auto report = tune::read_report(package)) options.report = tune::to_json(*report);
-    PENSTOCK_TRY(auto started, start("--page", arguments, std::move(options), pipeline));
+    const auto* option = arguments.page.empty() ? "--record" : "--page";
+    PENSTOCK_TRY(auto started, start(option, arguments, std::move(options), pipeline));
     if (!arguments.page.empty()) tell("page", started->address(), "/");
     watchers.push_back(std::move(started));
   }

@@ -165,8 +165,7 @@ Result<std::vector<std::pair<double, Boundary>>> measure_boundary(
       if (!boundary) return points;
       PENSTOCK_TRY(const bool lasts, is_known(profiler, parts));
       if (!lasts) return points;
-      // Unwritable: the parts' own figures are known for as long as the profiler lives.
-      [[maybe_unused]] const auto kept = profiler.database().put(key, *boundary);
+      PENSTOCK_CHECK_OK(profiler.database().put(key, *boundary));
     }
     if (!boundary->failure) points.emplace_back(bytes, *boundary);
   }

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <functional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -30,6 +29,7 @@ constexpr std::int64_t kApplicationId = 0x50535443;  // "PSTC" in SQLite's heade
 constexpr const char* kArithmetic = "fp32";          // Kinds of peaks.
 constexpr const char* kReading = "reading";
 constexpr auto kWalPatience = std::chrono::seconds(20);
+constexpr std::uintmax_t kQuicklyChecked = 16U << 20U;  // Bytes, of which that takes some 20 ms.
 
 constexpr std::array<std::pair<FailureKind, std::string_view>, 6> kFailureNames{{
     {FailureKind::kCompile, "compile"},
@@ -132,7 +132,18 @@ fs::path home_folder() {
   return home.is_absolute() ? home : fs::path();
 }
 
-/// A damaged page would else be found where it is read, in the midst of what was measured.
+/// Whether all pages are read when the file is opened: a damaged one would else be found in the
+/// midst of what is measured. Of a large file, which would take long, where its last writer did not
+/// end well, or writes now, and has left its log.
+bool is_to_be_checked(const fs::path& file) {
+  const auto size_of = [](const fs::path& path) {
+    std::error_code ignored;
+    const auto size = fs::file_size(path, ignored);
+    return ignored ? 0 : size;
+  };
+  return size_of(file) <= kQuicklyChecked || size_of(file.string() + "-wal") > 0;
+}
+
 Status check_pages(Connection& connection) {
   PENSTOCK_TRY(const Cell found, connection.value("PRAGMA quick_check(1)"));
   const auto* said = std::get_if<std::string>(&found);
@@ -272,6 +283,56 @@ std::optional<std::pair<std::string, std::vector<Cell>>> where(const Table& tabl
   return std::pair(terms.empty() ? "" : " WHERE " + join(terms, " AND "), std::move(cells));
 }
 
+/// The first row whose columns `names` have these values.
+Result<std::optional<Row>> first_row(Connection& connection, const Table& table,
+                                     const std::vector<std::string>& names,
+                                     const std::vector<Cell>& values,
+                                     const std::string& condition) {
+  std::string sql = select_sql(table, names);
+  sql.insert(sql.rfind(" ORDER BY"), condition);
+  PENSTOCK_TRY(auto statement, connection.prepare(sql));
+  PENSTOCK_CHECK_OK(statement.bind(values));
+  PENSTOCK_TRY(const bool there, statement.step());
+  if (!there) return std::optional<Row>();
+  return std::optional<Row>(Row(table, statement.row()));
+}
+
+Status insert(Connection& connection, const Table& table, const std::vector<Cell>& row,
+              bool replace) {
+  PENSTOCK_TRY(auto statement, connection.prepare(insert_sql(table, replace)));
+  PENSTOCK_CHECK_OK(statement.bind(row));
+  PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
+  return {};
+}
+
+Status inside_transaction(Connection& connection, const std::function<Status()>& work) {
+  PENSTOCK_CHECK_OK(connection.execute("BEGIN IMMEDIATE"));
+  Status done = work();
+  Status ended = connection.execute(done ? "COMMIT" : "ROLLBACK");
+  return done ? ended : done;
+}
+
+/// None unless there are some of arithmetic and some of memory.
+Result<std::optional<Peaks>> read_peaks(Connection& connection, const std::string& device) {
+  const Table& table = cost::table("peaks");
+  Peaks peaks;
+  PENSTOCK_TRY(auto statement, connection.prepare(select_sql(table, {"device"})));
+  PENSTOCK_CHECK_OK(statement.bind({device}));
+  for (;;) {
+    PENSTOCK_TRY(const bool there, statement.step());
+    if (!there) break;
+    const Row row(table, statement.row());
+    const double per_second = number_of(row["per_second"]);
+    if (text_of(row["kind"]) == kArithmetic) {
+      peaks.widths.push_back({text_of(row["name"]), per_second});
+    } else {
+      peaks.levels.push_back({text_of(row["name"]), number_of(row["bytes"]), per_second});
+    }
+  }
+  if (peaks.widths.empty() || peaks.levels.empty()) return std::optional<Peaks>();
+  return std::optional(std::move(peaks));
+}
+
 }  // namespace
 
 std::string_view to_string(FailureKind kind) {
@@ -289,47 +350,66 @@ std::optional<FailureKind> parse_failure_kind(std::string_view text) {
 struct Database::State {
   fs::path file;
   Connection connection;
-  bool writable = true;
+  bool goes_on = false;             ///< Without the file, where it fails.
+  bool told = false;                ///< Why it does.
+  bool is_lost = false;             ///< The file cannot be read: it is left alone.
+  std::optional<Connection> aside;  ///< What the file did not take.
+  std::function<void(const std::string&)> warn;
 
   Error explained(Error error) const { return explain(std::move(error), file); }
 
-  /// The first row whose columns `names` have these values.
+  /// What `look` finds aside, else in the file; T() where neither has it.
+  template <typename T>
+  Result<T> look_up(const std::function<Result<T>(Connection&)>& look) {
+    if (aside) {
+      auto found = look(*aside);
+      if (!found || *found) return found;
+    }
+    if (is_lost) return T();
+    auto found = look(connection);
+    if (found) return found;
+    auto error = explained(std::move(found).error());
+    if (!goes_on) return error;
+    is_lost = true;
+    tell(error);
+    return T();
+  }
+
   Result<std::optional<Row>> find(const Table& table, const std::vector<std::string>& names,
                                   const std::vector<Cell>& values,
                                   const std::string& condition = "") {
-    std::string sql = select_sql(table, names);
-    sql.insert(sql.rfind(" ORDER BY"), condition);
-    auto found = [&]() -> Result<std::optional<Row>> {
-      PENSTOCK_TRY(auto statement, connection.prepare(sql));
-      PENSTOCK_CHECK_OK(statement.bind(values));
-      PENSTOCK_TRY(const bool there, statement.step());
-      if (!there) return std::optional<Row>();
-      return std::optional<Row>(Row(table, statement.row()));
-    }();
-    if (!found) return explained(std::move(found).error());
-    return found;
+    return look_up<std::optional<Row>>(
+        [&](Connection& place) { return first_row(place, table, names, values, condition); });
   }
 
-  Status put(const Table& table, const std::vector<Cell>& row, bool replace = true) {
+  /// Writes to the file, else aside.
+  Status keep(const std::function<Status(Connection&)>& write) {
+    if (!is_lost) {
+      Status kept = write(connection);
+      if (kept && aside) return write(*aside);  // Where an older row of the key may lie.
+      if (kept || kept.error().code == Code::kInvalidArgument) return kept;
+      auto error = explained(std::move(kept).error());
+      if (!goes_on) return error;
+      is_lost = error.code == Code::kDataLoss;
+      tell(error);
+    }
+    if (!aside) {
+      PENSTOCK_TRY(auto memory, Connection::open(":memory:", Connection::Mode::kWrite));
+      PENSTOCK_CHECK_OK(make_schema(memory, ""));
+      aside = std::move(memory);
+    }
+    return write(*aside);
+  }
+
+  Status put(const Table& table, const std::vector<Cell>& row) {
     PENSTOCK_CHECK_OK(check_row(table, row));
-    auto done = [&]() -> Status {
-      PENSTOCK_TRY(auto statement, connection.prepare(insert_sql(table, replace)));
-      PENSTOCK_CHECK_OK(statement.bind(row));
-      PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
-      return {};
-    }();
-    if (!done) return explained(std::move(done).error());
-    return {};
+    return keep([&](Connection& place) { return insert(place, table, row, true); });
   }
 
-  Status inside_transaction(const std::function<Status()>& work) {
-    auto begun = connection.execute("BEGIN IMMEDIATE");
-    if (!begun) return explained(std::move(begun).error());
-    Status done = work();
-    Status ended = connection.execute(done ? "COMMIT" : "ROLLBACK");
-    if (!done) return done;
-    if (!ended) return explained(std::move(ended).error());
-    return {};
+  /// Once: what hinders one row hinders the next ones too.
+  void tell(const Error& why) {
+    if (!warn || std::exchange(told, true)) return;
+    warn(why.message() + "; what is measured now will be measured again");
   }
 };
 
@@ -342,8 +422,9 @@ const fs::path& Database::file() const {
   return state_->file;
 }
 
-bool Database::writable() const {
-  return state_->writable;
+void Database::go_on_without(std::function<void(const std::string&)> warn) {
+  state_->goes_on = true;
+  if (warn) state_->warn = std::move(warn);
 }
 
 fs::path Database::default_path() {
@@ -369,6 +450,7 @@ Result<Database> Database::open(const fs::path& file) {
   }
   auto state = std::make_unique<State>();
   state->file = file;
+  const bool check = is_to_be_checked(file);  // Asked before this one has a log, too.
   const auto open_to_write = [&]() -> Status {
     if (file.has_parent_path()) PENSTOCK_CHECK_OK(make_folder(file.parent_path()));
     PENSTOCK_TRY(state->connection, Connection::open(file, Connection::Mode::kWrite));
@@ -376,7 +458,7 @@ Result<Database> Database::open(const fs::path& file) {
       return make_error(Code::kPermissionDenied, "it may only be read");
     }
     PENSTOCK_TRY(const auto version, check_schema(state->connection, file));
-    PENSTOCK_CHECK_OK(check_pages(state->connection));
+    if (check) PENSTOCK_CHECK_OK(check_pages(state->connection));
     PENSTOCK_CHECK_OK(use_log(state->connection));
     if (version == kSchemaVersion) return {};
     return make_schema(state->connection, file);
@@ -389,7 +471,7 @@ Result<Database> Database::open(const fs::path& file) {
   }
   const auto open_to_read = [&](Connection::Mode mode) -> Result<std::int64_t> {
     PENSTOCK_TRY(state->connection, Connection::open(file, mode));
-    PENSTOCK_CHECK_OK(check_pages(state->connection));
+    if (check) PENSTOCK_CHECK_OK(check_pages(state->connection));
     return check_schema(state->connection, file);
   };
   auto readable = open_to_read(Connection::Mode::kRead);
@@ -399,7 +481,6 @@ Result<Database> Database::open(const fs::path& file) {
   }
   if (!readable || *readable == 0) return explain(std::move(opened).error(), file);
   PENSTOCK_CHECK_OK(state->connection.execute(schema_sql(*readable, true)));
-  state->writable = false;
   return Database(std::move(state));
 }
 
@@ -524,43 +605,29 @@ Status Database::put_link(const std::string& source, const std::string& target,
 }
 
 Result<std::optional<Peaks>> Database::find_peaks(const std::string& device) {
-  const Table& table = cost::table("peaks");
-  Peaks peaks;
-  auto read = [&]() -> Status {
-    PENSTOCK_TRY(auto statement, state_->connection.prepare(select_sql(table, {"device"})));
-    PENSTOCK_CHECK_OK(statement.bind({device}));
-    for (;;) {
-      PENSTOCK_TRY(const bool there, statement.step());
-      if (!there) return {};
-      const Row row(table, statement.row());
-      const double per_second = number_of(row["per_second"]);
-      if (text_of(row["kind"]) == kArithmetic) {
-        peaks.widths.push_back({text_of(row["name"]), per_second});
-      } else {
-        peaks.levels.push_back({text_of(row["name"]), number_of(row["bytes"]), per_second});
-      }
-    }
-  }();
-  if (!read) return state_->explained(std::move(read).error());
-  if (peaks.widths.empty() || peaks.levels.empty()) return std::optional<Peaks>();
-  return std::optional(std::move(peaks));
+  return state_->look_up<std::optional<Peaks>>(
+      [&](Connection& place) { return read_peaks(place, device); });
 }
 
 Status Database::put_peaks(const std::string& device, const Peaks& peaks) {
-  return state_->inside_transaction([&]() -> Status {
-    // Rows come back in the order in which they were made: none of before may stay among them.
-    PENSTOCK_TRY(auto statement, state_->connection.prepare("DELETE FROM peaks WHERE device = ?"));
-    PENSTOCK_CHECK_OK(statement.bind({device}));
-    PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
-    for (const auto& width : peaks.widths) {
-      PENSTOCK_CHECK_OK(state_->put(
-          table("peaks"), {device, kArithmetic, width.name, 0.0, width.flops_per_second, now()}));
-    }
-    for (const auto& level : peaks.levels) {
-      PENSTOCK_CHECK_OK(state_->put(table("peaks"), {device, kReading, level.name, level.bytes,
-                                                     level.bytes_per_second, now()}));
-    }
-    return {};
+  const Table& table = cost::table("peaks");
+  std::vector<std::vector<Cell>> rows;
+  for (const auto& width : peaks.widths) {
+    rows.push_back({device, kArithmetic, width.name, 0.0, width.flops_per_second, now()});
+  }
+  for (const auto& level : peaks.levels) {
+    rows.push_back({device, kReading, level.name, level.bytes, level.bytes_per_second, now()});
+  }
+  for (const auto& row : rows) PENSTOCK_CHECK_OK(check_row(table, row));
+  return state_->keep([&](Connection& place) {
+    return inside_transaction(place, [&]() -> Status {
+      // Rows come back in the order in which they were made: none of before may stay among them.
+      PENSTOCK_TRY(auto statement, place.prepare("DELETE FROM peaks WHERE device = ?"));
+      PENSTOCK_CHECK_OK(statement.bind({device}));
+      PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
+      for (const auto& row : rows) PENSTOCK_CHECK_OK(insert(place, table, row, true));
+      return {};
+    });
   });
 }
 
@@ -588,17 +655,21 @@ Result<std::string> Database::export_text(const Filter& filter) {
 
 Result<ImportCount> Database::import_text(const std::string& text) {
   PENSTOCK_TRY(const auto rows, parse_rows(text));
+  for (std::size_t t = 0; t < tables().size(); ++t) {
+    for (const auto& row : rows[t]) PENSTOCK_CHECK_OK(check_row(tables()[t], row));
+  }
   ImportCount count;
   const auto work = [&]() -> Status {
     for (std::size_t t = 0; t < tables().size(); ++t) {
       for (const auto& row : rows[t]) {
-        PENSTOCK_CHECK_OK(state_->put(tables()[t], row, false));
+        PENSTOCK_CHECK_OK(insert(state_->connection, tables()[t], row, false));
         ++(state_->connection.changes() > 0 ? count.added : count.kept);
       }
     }
     return {};
   };
-  PENSTOCK_CHECK_OK(state_->inside_transaction(work));
+  auto done = inside_transaction(state_->connection, work);
+  if (!done) return state_->explained(std::move(done).error());
   return count;
 }
 
@@ -608,20 +679,17 @@ Result<std::int64_t> Database::forget(const Filter& filter) {
     for (const auto& table : tables()) {
       const auto chosen = where(table, filter);
       if (!chosen) continue;
-      auto done = [&]() -> Status {
-        PENSTOCK_TRY(auto statement,
-                     state_->connection.prepare(concat("DELETE FROM ", table.name, chosen->first)));
-        PENSTOCK_CHECK_OK(statement.bind(chosen->second));
-        PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
-        return {};
-      }();
-      if (!done) return state_->explained(std::move(done).error());
+      PENSTOCK_TRY(auto statement,
+                   state_->connection.prepare(concat("DELETE FROM ", table.name, chosen->first)));
+      PENSTOCK_CHECK_OK(statement.bind(chosen->second));
+      PENSTOCK_TRY([[maybe_unused]] const bool more, statement.step());
       count += state_->connection.changes();
     }
     // What a search concluded may rest on what is forgotten.
     return state_->connection.execute("DELETE FROM plans WHERE substr(plan, 1, 7) = 'search:'");
   };
-  PENSTOCK_CHECK_OK(state_->inside_transaction(work));
+  auto done = inside_transaction(state_->connection, work);
+  if (!done) return state_->explained(std::move(done).error());
   return count;
 }
 

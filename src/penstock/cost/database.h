@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -144,7 +145,7 @@ class Database {
   static std::filesystem::path default_path();
 
   /// Opens, and makes where it is missing, the file and its folder. A file that cannot be written
-  /// can be read; writable() tells.
+  /// can be read.
   /// \error kDataLoss           no SQLite database, or a damaged one
   ///        kFailedPrecondition another program's, or of a newer Penstock
   ///        kPermissionDenied   it can neither be made nor read
@@ -158,7 +159,10 @@ class Database {
   ~Database();
 
   [[nodiscard]] const std::filesystem::path& file() const;
-  [[nodiscard]] bool writable() const;
+  /// From now on a file that cannot be read or written any more is no error of find() and put():
+  /// `warn` is told why, once, and what is put then lives as long as the object. A file that cannot
+  /// be read is left alone from then on.
+  void go_on_without(std::function<void(const std::string&)> warn);
 
   /// By the model's hash, else by its structure; a wrong output only by the former.
   Result<std::optional<Cost>> find(const PartKey& key);

@@ -58,7 +58,8 @@ std::string print_rows(const RowsByTable& rows) {
 Result<RowsByTable> parse_rows(const std::string& text) {
   PENSTOCK_CHECK_OK(check_nesting(text));
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return invalid_argument("not JSON");
+  if (json.is_discarded())
+    return invalid_argument("not JSON; expected what 'penstock costs export' writes");
   const auto version = json.is_object() ? json.find("version") : json.end();
   if (version == json.end() || !version->is_number_integer()) {
     return invalid_argument(

@@ -81,11 +81,19 @@ void read_what_may_only_be_read(fs::perms of_folder) {
     const AsNobody nobody;
     auto database = Database::open(file);
     ASSERT_TRUE(database) << database.error().message();
-    EXPECT_FALSE(database->writable());
     const auto found = database->find(key("m"));
     ASSERT_TRUE(found) << found.error().message();
     EXPECT_EQ(*found, std::optional(cost(0.25)));
     EXPECT_EQ(database->put(key("n"), cost(1)).error().code, Code::kPermissionDenied);
+    std::vector<std::string> told;
+    database->go_on_without([&](const std::string& why) { told.push_back(why); });
+    for (const auto* model : {"n", "o"}) {
+      ASSERT_TRUE(database->put(key(model), cost(1)));
+      EXPECT_EQ(*database->find(key(model)), std::optional(cost(1)));
+    }
+    EXPECT_EQ(*database->find(key("m")), std::optional(cost(0.25))) << "the file is read still";
+    ASSERT_EQ(told.size(), 1);
+    EXPECT_THAT(told.front(), HasSubstr("cannot be opened or written"));
   }
   fs::permissions(below, fs::perms::all);  // So that it can go.
 }
@@ -320,6 +328,66 @@ TEST(DatabaseTest, RefusesAFileWithDamagedPages) {
   const auto error = error_of(file);
   EXPECT_EQ(error.code, Code::kDataLoss);
   EXPECT_THAT(error.message(), HasSubstr("not a cost database, or damaged"));
+}
+
+/// Of 20 MiB, `damaged` at 16.
+fs::path large_file(const fs::path& folder, bool damaged) {
+  constexpr int kRows = 200;
+  auto file = folder / "costs.db";
+  {
+    auto database = *Database::open(file);
+    for (int i = 0; i < kRows; ++i) {
+      EXPECT_TRUE(database.put(key(concat("model", i)), cost(1), std::string(100'000, 'n')));
+    }
+  }
+  if (damaged) {
+    std::fstream pages(file, std::ios::in | std::ios::out | std::ios::binary);
+    pages.seekp(16 << 20);
+    pages << std::string(40'000, 'x');
+  }
+  return file;
+}
+
+TEST(DatabaseTest, ALargeFileIsNotReadWholeToBeOpened) {
+  const TemporaryFolder folder;
+  auto opened = Database::open(large_file(folder.path(), true));
+  ASSERT_TRUE(opened) << opened.error().message();
+  auto& database = *opened;
+  EXPECT_TRUE(database.find(key("model1")));  // Before the damage.
+  const auto all = database.export_text({});
+  ASSERT_FALSE(all);
+  EXPECT_THAT(all.error().message(), HasSubstr("not a cost database, or damaged"));
+  EXPECT_THAT(all.error().message(), HasSubstr("remove it, or name another file"));
+}
+
+TEST(DatabaseTest, GoesOnWithoutAFileThatTurnsOutToBeDamaged) {
+  const TemporaryFolder folder;
+  const auto file = large_file(folder.path(), true);
+  auto database = *Database::open(file);
+  int hit = 0;  // The row on the damaged pages.
+  while (hit < 200 && database.find(key(concat("model", hit)))) ++hit;
+  const auto damaged = key(concat("model", hit));
+  ASSERT_EQ(database.find(damaged).error().code, Code::kDataLoss);
+  std::vector<std::string> told;
+  database.go_on_without([&](const std::string& why) { told.push_back(why); });
+  const auto none = database.find(damaged);
+  ASSERT_TRUE(none) << none.error().message();
+  EXPECT_FALSE(*none);
+  ASSERT_TRUE(database.put(damaged, cost(2)));
+  EXPECT_EQ(**database.find(damaged), cost(2));
+  EXPECT_FALSE(*database.find(key("model1"))) << "what such a file says is not to be trusted";
+  ASSERT_TRUE(database.put_peaks("d", peaks(1e11)));
+  EXPECT_EQ(**database.find_peaks("d"), peaks(1e11));
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_THAT(told.front(), HasSubstr("'" + file.string() + "': not a cost database, or damaged"));
+  EXPECT_THAT(told.front(), ::testing::EndsWith("; what is measured now will be measured again"));
+}
+
+TEST(DatabaseTest, ALargeFileWhoseWriterDidNotEndWellIsRead) {
+  const TemporaryFolder folder;
+  const auto file = large_file(folder.path(), true);
+  std::ofstream(file.string() + "-wal") << "what a writer left";
+  EXPECT_THAT(error_of(file).message(), HasSubstr("not a cost database, or damaged"));
 }
 
 TEST(DatabaseTest, RefusesAnotherProgramsDatabase) {

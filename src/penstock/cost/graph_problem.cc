@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "penstock/base/option_name.h"
+
 namespace penstock::cost {
 namespace {
 
@@ -32,7 +34,8 @@ Result<std::vector<DeviceClass>> classes_of(const std::vector<device::Device>& d
     if (!device.is_local_cpu()) {
       return invalid_argument("device '", device::to_string(device),
                               "': what it costs to compute there and to send it tensors is not "
-                              "known without its host; name that in a file (--hosts)");
+                              "known without its host; name that in a file (",
+                              OptionName::kHosts, ")");
     }
     const auto same = [&](const DeviceClass& known) {
       return known.devices.front().cpus.size() == device.cpus.size() && known.pace == pace;
@@ -177,6 +180,7 @@ void add_links(Problem& problem, const std::vector<std::vector<planner::Link>>& 
 }
 
 Result<Problem> finish(Problem problem, const Graph& graph, const GraphProblemOptions& options) {
+  problem.in_seconds = true;
   for (const auto& nodes : options.together) {
     auto& groups = problem.colocated.emplace_back();
     for (const auto node : nodes) groups.push_back(static_cast<int>(graph::index(node)));

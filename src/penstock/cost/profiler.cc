@@ -64,7 +64,7 @@ struct Profiler::State {
 
   const backend::Registry& backends;
   Database* given;              // The caller's; may be null.
-  std::optional<Database> own;  // Where there is none, or it cannot be written.
+  std::optional<Database> own;  // Where there is none.
   std::set<std::string> fresh;  // What this profiler has measured, by text_of() its keys.
   Options options;
   device::Topology topology;
@@ -76,7 +76,6 @@ struct Profiler::State {
   std::uint64_t memory_given = 0;  // To the last worker.
   std::int64_t count = 0;
   std::int64_t next_file = 0;
-  bool warned = false;
 
   Database& database() { return given != nullptr ? *given : *own; }
   /// What a part had before it failed so; 0: nothing that there could be more of.
@@ -124,33 +123,16 @@ struct Profiler::State {
 
 Result<std::optional<Cost>> Profiler::State::find(const PartKey& key) {
   std::optional<Cost> known;
-  if (own) {
-    PENSTOCK_TRY(known, own->find(key));
-  }
-  const bool counts = !options.refresh || fresh.contains(text_of(key));
-  if (!known && given != nullptr && counts) {
-    PENSTOCK_TRY(known, given->find(key));
+  if (own || !options.refresh || fresh.contains(text_of(key))) {
+    PENSTOCK_TRY(known, database().find(key));
   }
   if (known && known->failure && may_do_now(*known)) known.reset();
   return known;
 }
 
-/// A database that cannot be written loses nothing of this run.
 Status Profiler::State::keep(const PartKey& key, const Cost& cost, const Part& part) {
   fresh.insert(text_of(key));
-  auto kept = database().writable()
-                  ? database().put(key, cost, name_of(part))
-                  : Status(make_error(Code::kPermissionDenied, "cost database '",
-                                      database().file().string(), "': cannot be written"));
-  if (kept) return {};
-  if (kept.error().code == Code::kInvalidArgument) return kept;
-  if (!std::exchange(warned, true) && options.warn) {
-    options.warn(kept.error().message() + "; what is measured now will be measured again");
-  }
-  if (!own) {
-    PENSTOCK_TRY(own, Database::in_memory());
-  }
-  return own->put(key, cost, name_of(part));
+  return database().put(key, cost, name_of(part));
 }
 
 Result<fs::path> Profiler::State::write(const graph::Subgraph& subgraph) {
@@ -373,6 +355,8 @@ Result<std::unique_ptr<Profiler>> Profiler::start(const backend::Registry& backe
   auto state = std::make_unique<State>(backends, database, std::move(options));
   if (database == nullptr) {
     PENSTOCK_TRY(state->own, Database::in_memory());
+  } else {
+    database->go_on_without(state->options.warn);
   }
   const auto* elsewhere = state->options.elsewhere.get();
   if (elsewhere != nullptr) {
@@ -448,10 +432,8 @@ Result<Check> Profiler::check(const Part& part, const std::vector<std::uint64_t>
   job.tolerance = tolerance;
   PENSTOCK_TRY(const auto check, state_->compare(part, job));
   const bool limited = check.failure && wants_more(check.failure->kind);
-  // Unwritable, or not given enough: the next run compares again.
-  if (state_->database().writable() && !limited) {
-    [[maybe_unused]] const auto kept = state_->database().put(check_key, check, name_of(part));
-  }
+  // Not given enough: the next run compares again.
+  if (!limited) PENSTOCK_CHECK_OK(state_->database().put(check_key, check, name_of(part)));
   return check;
 }
 
@@ -471,8 +453,7 @@ Result<std::optional<Link>> Profiler::State::link(const std::pair<std::string, s
   if (outcome.kind == WorkerOutcome::Kind::kDied) return internal_error(outcome.failure.message);
   if (outcome.report.event != JobReport::Event::kDone) return outcome.report.error;
   link = Link{outcome.report.seconds, outcome.report.bytes_per_second};
-  // Unwritable: it is measured again.
-  [[maybe_unused]] const auto kept = database().put_link(ends.first, ends.second, machine, *link);
+  PENSTOCK_CHECK_OK(database().put_link(ends.first, ends.second, machine, *link));
   return link;
 }
 
@@ -522,8 +503,9 @@ Result<std::optional<Peaks>> Profiler::peaks(const device::Device& device) {
   if (outcome.kind == WorkerOutcome::Kind::kDied) return internal_error(outcome.failure.message);
   if (outcome.report.event != JobReport::Event::kDone) return outcome.report.error;
   peaks = outcome.report.peaks;
-  // Unwritable: it is measured again.
-  if (peaks && state_->database().put_peaks(key, *peaks)) state_->fresh.insert(key);
+  if (!peaks) return peaks;
+  PENSTOCK_CHECK_OK(state_->database().put_peaks(key, *peaks));
+  state_->fresh.insert(key);
   return peaks;
 }
 

@@ -55,7 +55,7 @@ class Profiler {
     /// After each part: how many are known, of how many, and the part.
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
     std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.
-    std::function<void(const std::string&)> warn;
+    std::function<void(const std::string&)> warn;  ///< Given to Database::go_on_without().
     /// Another machine whose costs are asked for, and that measures them; null: this one. Devices
     /// of parts are named as there.
     std::shared_ptr<Elsewhere> elsewhere;

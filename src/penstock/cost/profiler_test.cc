@@ -288,7 +288,7 @@ TEST_F(ProfilerTest, AnAbsentBackendIsAFailureThatIsNotKept) {
   const auto profiler = start();
   const auto cost = measure(*profiler, {absent})[0];
   ASSERT_TRUE(cost && cost->failure);
-  EXPECT_THAT(cost->failure->message, HasSubstr("no backend 'absent'"));
+  EXPECT_THAT(cost->failure->message, HasSubstr("backend 'absent': there is none"));
   EXPECT_FALSE(*profiler->find(absent));
 }
 

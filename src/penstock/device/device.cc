@@ -82,9 +82,9 @@ std::string ranges_of(const std::vector<int>& cpus) {
   return text;
 }
 
-std::vector<Device> one_per_cpu() {
+std::vector<Device> one_for_each(const std::vector<int>& cpus) {
   std::vector<Device> devices;
-  for (const int cpu : inherited_cpus()) devices.push_back({{}, Device::Kind::kCpu, {cpu}, 0});
+  for (const int cpu : cpus) devices.push_back({{}, Device::Kind::kCpu, {cpu}, 0});
   return devices;
 }
 
@@ -133,8 +133,8 @@ Result<Device> parse_device(std::string_view text) {
   return not_understood(text, "unknown kind");
 }
 
-Result<std::vector<Device>> parse_devices(std::string_view text) {
-  if (text == "all") return one_per_cpu();
+Result<std::vector<Device>> parse_devices(std::string_view text, const std::vector<int>& cpus) {
+  if (text == "all") return one_for_each(cpus);
   std::vector<Device> devices;
   for (const auto part : split(text, ',')) {
     if (part.empty()) {
@@ -165,23 +165,22 @@ std::vector<int> inherited_cpus() {
   return {};
 }
 
-Status check_available(const Device& device) {
+Status check_available(const Device& device, const std::vector<int>& present) {
   if (!device.is_local_cpu()) return {};
-  const std::vector<int> present = inherited_cpus();
   std::vector<int> missing;
   std::ranges::set_difference(device.cpus, present, std::back_inserter(missing));
   if (missing.empty() && !device.cpus.empty()) return {};
   if (device.cpus.empty()) return not_found("device 'cpu:': names no CPU");
-  return not_found("device '", to_string(device), "': CPU ", ranges_of(missing),
-                   missing.size() == 1 ? " is" : " are",
+  return not_found("CPU ", ranges_of(missing), missing.size() == 1 ? " is" : " are",
                    " not among those this process may use: ", ranges_of(present),
-                   "; 'penstock devices' lists them");
+                   "; 'penstock devices' lists them")
+      .within({Where::kDevice, to_string(device)});
 }
 
 Status check_disjoint(const std::vector<Device>& devices) {
   std::set<int> taken;
   for (const auto& device : devices) {
-    if (!device.host.empty()) continue;
+    if (device.is_remote()) continue;
     for (const int cpu : device.cpus) {
       if (taken.insert(cpu).second) continue;
       return invalid_argument("device '", to_string(device), "': CPU ", cpu,

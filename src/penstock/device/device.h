@@ -38,16 +38,17 @@ bool is_host(std::string_view text);
 /// \error kInvalidArgument  names the text and shows the forms that are understood.
 Result<Device> parse_device(std::string_view text);
 
-/// A comma-separated list: "cpu:0,cpu:1" or "cpu:0-1,cpu:2+3". "all": one device per CPU of the
-/// inherited cpuset.
-Result<std::vector<Device>> parse_devices(std::string_view text);
-
 /// CPUs the process may use, ascending: the inherited cpuset (taskset, cgroup).
 std::vector<int> inherited_cpus();
 
-/// Whether a local CPU device lies inside the inherited cpuset. Others are not checked here.
+/// A comma-separated list: "cpu:0,cpu:1" or "cpu:0-1,cpu:2+3". "all": one device for each of
+/// `cpus`.
+Result<std::vector<Device>> parse_devices(std::string_view text,
+                                          const std::vector<int>& cpus = inherited_cpus());
+
+/// Whether a local CPU device lies inside `present`. Others are not checked here.
 /// \error kNotFound  names the device, the missing CPUs and those there are.
-Status check_available(const Device& device);
+Status check_available(const Device& device, const std::vector<int>& present = inherited_cpus());
 
 /// Whether no CPU of this machine is in two of the devices. \error kInvalidArgument names both
 Status check_disjoint(const std::vector<Device>& devices);

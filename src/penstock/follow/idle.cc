@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::follow {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kInterval{1};
 }  // namespace
 
 Status IdleProbe::start() {
-  return pipeline::start_thread(thread_, [this] { run(); });
+  return start_thread(thread_, [this] { run(); });
 }
 
 void IdleProbe::stop() {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "penstock/base/quantile.h"
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/follow/merge.h"
 #include "penstock/follow/replan.h"
 #include "penstock/follow/variants.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::follow {
 namespace {
@@ -88,8 +88,7 @@ Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> 
   std::unique_ptr<Tuner> tuner(
       new Tuner(std::move(pipeline), std::move(package), std::move(setting)));
   PENSTOCK_CHECK_OK(tuner->probe_.start());
-  PENSTOCK_CHECK_OK(
-      pipeline::start_thread(tuner->thread_, [tuner = tuner.get()] { tuner->run(); }));
+  PENSTOCK_CHECK_OK(start_thread(tuner->thread_, [tuner = tuner.get()] { tuner->run(); }));
   return tuner;
 }
 

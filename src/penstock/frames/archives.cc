@@ -114,10 +114,11 @@ Result<std::size_t> input_of_array(const Infos& inputs, const std::string& entry
                                    const std::string& place) {
   const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
   if (found == inputs.end()) {
+    if (inputs.empty()) return not_found(place, ": array '", entry, "': the network has no inputs");
     return not_found(place, ": array '", entry, "' is no input; the inputs are ",
                      quoted_names(inputs), ": name the arrays so");
   }
-  PENSTOCK_CHECK_OK(check_value(tensor, *found, place));
+  PENSTOCK_CHECK_OK(check_value(tensor, *found, place, CameFrom::kArray));
   return static_cast<std::size_t>(found - inputs.begin());
 }
 

@@ -12,6 +12,7 @@ namespace penstock::frames {
 namespace {
 
 using ::testing::HasSubstr;
+using Sizes = std::vector<std::int64_t>;
 
 Type scalar(DType dtype) {
   return Type::tensor(dtype, std::vector<std::int64_t>{1});
@@ -35,6 +36,29 @@ TEST(CheckFrames, NamesTheFrameAndTheInput) {
             "frame 1: expected 2 values ('x', 'y'), found 1");
   EXPECT_THAT(refusal({{number(1), Tensor::allocate(DType::kI64, {1})}}),
               HasSubstr("input 'y': frame 0: expected f32[1], found i64[1]"));
+}
+
+TEST(CheckValue, SaysWhatToDoWhereTheValueCameFrom) {
+  const plan::TensorInfo picture{"x", Type::tensor(DType::kF32, Sizes{3, 4, 5})};
+  const auto advice = [&](DType dtype, Sizes dims, CameFrom from) {
+    const auto status = check_value(Tensor::allocate(dtype, std::move(dims)), picture, "w", from);
+    const auto message = status ? "accepted" : status.error().message();
+    return message.substr(message.find("; ") + 2);
+  };
+  constexpr const char* kGive = "give values of that type and shape, for one frame";
+  EXPECT_EQ(advice(DType::kF64, {3, 4, 5}, CameFrom::kArray),
+            "convert it with .astype('float32') and save it again");
+  EXPECT_EQ(advice(DType::kF32, {12, 5}, CameFrom::kArray),
+            ".reshape(3, 4, 5) gives it that shape; save it so");
+  for (const auto from : {CameFrom::kFile, CameFrom::kStream, CameFrom::kCaller}) {
+    EXPECT_EQ(advice(DType::kF64, {3, 4, 5}, from), kGive);
+    EXPECT_EQ(advice(DType::kF32, {12, 5}, from), kGive);
+  }
+  const Sizes several{2, 3, 4, 5};
+  EXPECT_THAT(advice(DType::kF32, several, CameFrom::kArray), HasSubstr("give a folder of files"));
+  EXPECT_THAT(advice(DType::kF32, several, CameFrom::kFile), HasSubstr("give a folder of files"));
+  EXPECT_THAT(advice(DType::kF32, several, CameFrom::kStream), HasSubstr("one behind the other"));
+  EXPECT_THAT(advice(DType::kF32, several, CameFrom::kCaller), HasSubstr("a frame of its own"));
 }
 
 TEST(RandomFrames, RefuseIntegersUnderZero) {

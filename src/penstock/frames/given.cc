@@ -6,10 +6,12 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "penstock/base/words.h"
 #include "penstock/frames/archives.h"
+#include "penstock/tensor/wav.h"
 
 namespace penstock::frames {
 namespace {
@@ -205,6 +207,28 @@ Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
                    quoted_names(inputs));
 }
 
+std::vector<fs::path> paths_of(const Infos& inputs, const SourceOptions& options) {
+  std::vector<fs::path> paths;
+  const auto known = nameable(inputs, options);
+  for (const auto& text : options.files) {
+    const auto input = input_of(known, text);
+    if (!input) continue;
+    auto path = text.substr(known[*input].name.size() + 1);
+    if (path != "-") paths.emplace_back(std::move(path));
+  }
+  if (options.all.empty()) return paths;
+  std::error_code unknown;
+  if (!fs::is_directory(options.all, unknown)) {
+    paths.emplace_back(options.all);
+    return paths;
+  }
+  // Of a folder those that have the name of an input are read, whatever else lies there.
+  for (const auto& info : known) {
+    paths.push_back(fs::path(options.all) / (file_name_of(info.name) + ".npy"));
+  }
+  return paths;
+}
+
 bool has_files(const SourceOptions& options) {
   return !options.files.empty() || !options.all.empty();
 }
@@ -242,6 +266,12 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
   if (given.live && given.columns.contains(*given.live)) {
     return invalid_argument("--input: expected '", known[*given.live].name,
                             "' from standard input ('-') or from files, found both");
+  }
+  const auto is_sound = [](const std::string& text) {
+    return has_wav_suffix(text.substr(text.find('=') + 1));
+  };
+  if (options.hop > 0 && std::ranges::none_of(options.files, is_sound)) {
+    return invalid_argument("--hop: is for a sound: expected --input NAME=FILE.wav, found none");
   }
   if (!options.all.empty()) {
     Columns more;

@@ -54,6 +54,10 @@ bool has_files(const SourceOptions& options);
 /// The position of the input that a "NAME=FILE" names. \error kNotFound, kInvalidArgument
 Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
 
+/// The files and folders that are named, standard input left out, nor what names no input.
+std::vector<std::filesystem::path> paths_of(const std::vector<plan::TensorInfo>& inputs,
+                                            const SourceOptions& options);
+
 /// Values of each input, by position, in the order of the frames.
 using Columns = std::map<std::size_t, Values>;
 

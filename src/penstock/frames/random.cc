@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/containers.h"
 #include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
@@ -92,12 +93,14 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
   std::string text = "; the inputs were random";
   if (!integers.empty()) {
     text += ", integers in " + join(integers, ", ");
-    advice.emplace_back("bind what never changes (--constant, in an application 'constants')");
+    advice.push_back(concat("bind what never changes (", OptionName::kConstants,
+                            ", in an application 'constants')"));
   }
   if (!open.empty()) text += ", open dimensions taken as 1 in " + join(open, ", ");
   if (!sized.empty()) text += ", sizes taken for open dimensions in " + join(sized, ", ");
   if (!open.empty() || !sized.empty()) {
-    advice.emplace_back("fix sizes (--shape, in an application 'shapes' and 'inputs')");
+    advice.push_back(
+        concat("fix sizes (", OptionName::kShapes, ", in an application 'shapes' and 'inputs')"));
   }
   if (!frames.empty()) advice.emplace_back(frames);
   for (std::size_t i = 0; i < advice.size(); ++i) {

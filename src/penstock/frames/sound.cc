@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 
 namespace penstock::frames {
@@ -22,7 +23,8 @@ Result<std::vector<std::int64_t>> sound_sizes_of(const Type& type) {
     sizes.push_back(dim.fixed() ? dim.size : open);
     if (sizes.back() > 0) continue;
     return invalid_argument("the input takes ", type,
-                            ", which does not say how many samples; fix them with --shape");
+                            ", which does not say how many samples; fix them (",
+                            OptionName::kShapes, ")");
   }
   return sizes;
 }

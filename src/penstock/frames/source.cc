@@ -110,7 +110,9 @@ Result<Source> Source::open_streams(const std::vector<plan::TensorInfo>& inputs,
   Source source;
   std::uint64_t longest = 0;
   for (const auto& of_stream : streams) {
-    PENSTOCK_TRY(auto opened, open(inputs, of_stream));
+    auto made = open(inputs, of_stream);
+    if (!made) return std::move(made).error().within({Where::kStream, source.streams_.size()});
+    Source opened = *std::move(made);
     if (opened.is_live()) {
       return invalid_argument("--input: standard input ('-') feeds one stream; found ",
                               streams.size(), ": give files");
@@ -128,9 +130,11 @@ Result<Source> Source::open_streams(const std::vector<plan::TensorInfo>& inputs,
 }
 
 Result<Source> Source::random(const std::vector<plan::TensorInfo>& inputs,
-                              const RandomValues& values, std::uint64_t count) {
+                              const RandomValues& values, std::uint64_t count,
+                              std::uint64_t streams) {
   Source source;
   source.count_ = count;
+  source.turns_ = streams;
   PENSTOCK_TRY(source.ring_, random_frames(inputs, values, count));
   return source;
 }

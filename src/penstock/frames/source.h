@@ -34,9 +34,10 @@ class Source {
   static Result<Source> open_streams(const std::vector<plan::TensorInfo>& inputs,
                                      const SourceOptions& options, int most);
 
-  /// `count` random frames, made at once. \error as random_frames()
+  /// `count` random frames, made at once, of so many streams in turn. \error as random_frames()
   static Result<Source> random(const std::vector<plan::TensorInfo>& inputs,
-                               const RandomValues& values, std::uint64_t count);
+                               const RandomValues& values, std::uint64_t count,
+                               std::uint64_t streams = 1);
 
   /// Whether standard input feeds it: then only its end tells how many frames there are.
   [[nodiscard]] bool is_live() const { return live_.has_value(); }
@@ -48,7 +49,7 @@ class Source {
   /// `patience` or ended() becomes true. \error as open()
   Result<std::optional<Frame>> read(std::uint64_t number, std::chrono::milliseconds patience);
   [[nodiscard]] std::uint64_t stream_of(std::uint64_t number) const {
-    return order_.empty() ? 0 : order_[number % count_].first;
+    return order_.empty() ? number % turns_ : order_[number % count_].first;
   }
   [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
   /// Which files the frame is read from; none where it is random or comes by standard input.
@@ -75,6 +76,7 @@ class Source {
   Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
   std::vector<Source> streams_;                               ///< Where there are several.
   std::vector<std::pair<std::size_t, std::uint64_t>> order_;  ///< Stream and its frame, by number.
+  std::uint64_t turns_ = 1;  ///< Streams that random frames are of.
   std::vector<Frame> ring_;  ///< Random frames, where nothing else is given.
 };
 

@@ -5,12 +5,14 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <poll.h>
 #include <unistd.h>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/frames/values.h"
 #include "penstock/tensor/npy.h"
@@ -26,6 +28,18 @@ std::vector<std::int64_t> sizes_of(const Type& type) {
   sizes.reserve(type.dims.size());
   for (const auto& dim : type.dims) sizes.push_back(dim.size);
   return sizes;
+}
+
+/// A file that was piped as it is; numbers that happen to begin so are next to impossible. Empty:
+/// it is none of those.
+std::string_view kind_of_file(std::span<const std::byte> bytes) {
+  const auto begins = [&](std::string_view magic) {
+    return bytes.size() >= magic.size() &&
+           std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+  };
+  if (begins("PK\x03\x04")) return "a .npz or another zip";
+  if (begins("\x89PNG\r\n")) return "a PNG picture";
+  return begins("RIFF") ? "a .wav" : "";
 }
 
 }  // namespace
@@ -57,7 +71,8 @@ Result<std::uint64_t> StandardInput::wanted_bytes() {
   const auto bytes = input_.type.fixed() ? input_.type.max_bytes().value_or(0) : 0;
   if (bytes > 0) return bytes;
   return invalid_argument("expected .npy files one behind the other, as ", input_.type,
-                          " does not say how many bytes a frame has; or fix it with --shape");
+                          " does not say how many bytes a frame has; or fix it (",
+                          OptionName::kShapes, ")");
 }
 
 Result<StandardInput::Came> StandardInput::take_bytes(std::uint64_t most,
@@ -100,6 +115,11 @@ Result<std::optional<Tensor>> StandardInput::read(std::chrono::milliseconds pati
 
 Result<Tensor> StandardInput::to_tensor() {
   if (form_ == Form::kRaw) {
+    if (const auto kind = frame_ == 0 ? kind_of_file(bytes_) : ""; !kind.empty()) {
+      return invalid_argument(
+          place(), ": begins as ", kind,
+          ": expected plain numbers, or .npy files one behind the other; name the file itself");
+    }
     Tensor tensor = Tensor::allocate(input_.type.dtype, sizes_of(input_.type));
     std::memcpy(tensor.data(), bytes_.data(), bytes_.size());
     return tensor;
@@ -112,7 +132,8 @@ Result<Tensor> StandardInput::to_tensor() {
   };
   auto tensor = read_npy(source, bytes_.size(), input_.type.dtype);
   if (!tensor) return std::move(tensor).error().within(place());
-  PENSTOCK_CHECK_OK(check_value(*tensor, input_, concat("standard input: frame ", frame_)));
+  PENSTOCK_CHECK_OK(
+      check_value(*tensor, input_, concat("standard input: frame ", frame_), CameFrom::kStream));
   return tensor;
 }
 

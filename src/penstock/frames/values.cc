@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/frames/sound.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/image.h"
 #include "penstock/tensor/npy.h"
+#include "penstock/tensor/reshaping.h"
 #include "penstock/tensor/wav.h"
 
 namespace penstock::frames {
@@ -31,16 +34,46 @@ Result<Tensor> read_pb(const fs::path& file, const Type& type) {
   return value;
 }
 
+/// What makes a file of another kind fit.
+std::string about_kind(const fs::path& file) {
+  const auto suffix = file.extension().string();
+  const auto is = [&](std::initializer_list<const char*> known) {
+    return std::ranges::find(known, suffix) != known.end();
+  };
+  if (suffix == ".npz") return ", which holds one input; give a .npz as '--inputs FILE.npz'";
+  if (has_wav_suffix(file)) return "; give a sound as '--input NAME=FILE.wav'";
+  if (is({".mp3", ".flac", ".ogg", ".m4a", ".aac", ".opus"})) {
+    return concat(" or a .wav: 'ffmpeg -i ", file.filename().string(), " sound.wav' makes one");
+  }
+  if (is({".mp4", ".avi", ".mov", ".mkv", ".webm"})) {
+    return "; 'ffmpeg' makes frames of a video for '--input NAME=-', as 'penstock run --help' "
+           "shows";
+  }
+  return ", a .wav or a folder of such";
+}
+
+/// A shell leaves '*' as it is behind '='.
+std::string about_pattern(const fs::path& file) {
+  const auto name = file.filename().string();
+  if (name.find_first_of("*?") == std::string::npos) return "";
+  const auto folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return concat("; patterns are not read, give the folder '", folder.string(), "'");
+}
+
 Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
   const auto suffix = file.extension();
+  std::error_code unknown;
+  const bool is_there = fs::symlink_status(file, unknown).type() != fs::file_type::not_found;
+  if (!is_there && (suffix != ".npy" || !about_pattern(file).empty())) {
+    auto advice = about_pattern(file);
+    if (advice.empty()) advice = did_you_mean_file(file);
+    return not_found("no such file or folder", advice.empty() ? "; check the path" : advice)
+        .within({Where::kFile, file.string()});
+  }
   if (suffix == ".npy") return read_npy(file, info.type.dtype);
   if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
   if (has_image_suffix(file)) return read_image(file, info.type);
-  return invalid_argument("expected a name ending in ", kEndings,
-                          suffix == ".npz"
-                              ? ", which holds one input; give a .npz as '--inputs FILE.npz'"
-                          : has_wav_suffix(file) ? "; give a sound as '--input NAME=FILE.wav'"
-                                                 : ", a .wav or a folder of such")
+  return invalid_argument("expected a name ending in ", kEndings, about_kind(file))
       .within({Where::kFile, file.string()});
 }
 
@@ -79,17 +112,23 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   auto folder = std::make_shared<Folder>(path, info);
   std::error_code error;
   bool holds_archives = false;
+  std::string other;  // The first, by name, of what is no value.
   for (const auto& entry : fs::directory_iterator(path, error)) {
     std::error_code unknown;
     holds_archives = holds_archives || entry.path().extension() == ".npz";
-    if (is_value(entry.path()) && !entry.is_directory(unknown))
-      folder->names.push_back(entry.path().filename().string());
+    auto name = entry.path().filename().string();
+    if (is_value(entry.path()) && !entry.is_directory(unknown)) {
+      folder->names.push_back(std::move(name));
+    } else if (other.empty() || name < other) {
+      other = std::move(name);
+    }
   }
   if (error) return no_folder(path, error);
   if (folder->names.empty()) {
     return not_found(
         "folder '", path.string(), "': expected files ending in ", kEndings,
-        ", one for each frame; found none: put them there, or give a file",
+        ", one for each frame; found ", other.empty() ? "none" : "others alone, such as '", other,
+        other.empty() ? "" : "'", ": put them there, or give a file",
         holds_archives ? "; a folder of .npz files is for all inputs: --inputs FOLDER" : "");
   }
   std::ranges::sort(folder->names);
@@ -99,20 +138,71 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   return values;
 }
 
+/// Whether it could be frames of the type one behind the other, by its shape.
+bool holds_frames(const Tensor& value, const Type& type) {
+  if (type.kind != Type::Kind::kTensor || !type.ranked || value.dims().empty()) return false;
+  auto frame = type;
+  const bool beside = value.dims().size() == type.dims.size() + 1;
+  if (!beside && (type.dims.empty() || type.dims.front().size != 1)) return false;
+  if (beside) frame.dims.insert(frame.dims.begin(), Dim());
+  if (!beside) frame.dims.front() = Dim();
+  return fits(frame, value);
+}
+
+/// "float32" for f32; empty where numpy itself has no such type.
+std::string numpy_name(DType dtype) {
+  const std::string_view own = to_string(dtype), bits = own.substr(1);
+  if (bits != "8" && bits != "16" && bits != "32" && bits != "64") return "";
+  return concat(own[0] == 'f'   ? "float"
+                : own[0] == 'i' ? "int"
+                : own[0] == 'u' ? "uint"
+                                : "complex",
+                bits);
+}
+
+std::string each_apart(CameFrom from) {
+  const std::string counts = "its first dimension seems to count frames: ";
+  if (from == CameFrom::kStream) return counts + "send the frames one behind the other";
+  if (from == CameFrom::kCaller) return counts + "give each as a frame of its own";
+  return counts + "give a folder of files, one for each frame";
+}
+
+/// What to do about a value that does not fit.
+std::string mending(const Type& type, const Tensor& value, CameFrom from) {
+  constexpr const char* kGive = "give values of that type and shape, for one frame";
+  if (type.kind != Type::Kind::kTensor || value.kind() != Tensor::Kind::kDense) return kGive;
+  if (holds_frames(value, type)) return each_apart(from);
+  if (from != CameFrom::kArray) return kGive;
+  const auto name = numpy_name(type.dtype);
+  if (type.dtype != value.dtype() && !name.empty()) {
+    return concat("convert it with .astype('", name, "') and save it again");
+  }
+  std::vector<std::int64_t> wanted;
+  std::size_t count = 1;
+  for (const auto& dim : type.dims) {
+    wanted.push_back(dim.size);
+    count *= static_cast<std::size_t>(dim.size);
+  }
+  const bool as_many = type.ranked && type.fixed() && count == value.count();
+  if (!as_many || type.dtype != value.dtype()) return kGive;
+  return reshaping(wanted, value.dims()) + "; save it so";
+}
+
 }  // namespace
 
 Value constant(Tensor value, std::string file) {
   return {std::make_shared<Constant>(std::move(value), std::move(file)), 0};
 }
 
-Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where) {
+Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where,
+                   CameFrom from) {
   auto fits = check_matches(info.type, value);
   if (fits) return fits;
   return std::move(fits)
       .error()
       .within(where)
       .within({Where::kInput, info.name})
-      .adding("; give values of that type and shape, one frame's");
+      .adding("; " + mending(info.type, value, from));
 }
 
 Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vector<Frame>& frames) {
@@ -124,7 +214,7 @@ Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vect
                               quoted_names(inputs), "), found ", frame.size());
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PENSTOCK_CHECK_OK(check_value(frame[i], inputs[i], where));
+      PENSTOCK_CHECK_OK(check_value(frame[i], inputs[i], where, CameFrom::kCaller));
     }
   }
   return {};
@@ -133,7 +223,8 @@ Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vect
 Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
   auto value = read_value(file, info);
   if (!value) return std::move(value).error().within({Where::kInput, info.name});
-  PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'")));
+  const auto from = file.extension() == ".npy" ? CameFrom::kArray : CameFrom::kFile;
+  PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'"), from));
   return value;
 }
 

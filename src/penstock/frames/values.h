@@ -45,8 +45,17 @@ Value constant(Tensor value, std::string file = "");
 /// The value in a .npy, .pb or picture file. \error names the input and the file, expected, found.
 Result<Tensor> load_value(const std::filesystem::path& file, const plan::TensorInfo& info);
 
-/// \error kInvalidArgument  "input 'x': <where>: expected f32[1,3], found u8[3]"
-Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where);
+/// Where a value comes from, which decides what to do about one that does not fit.
+enum class CameFrom {
+  kArray,   ///< A file of numpy's, .npy or .npz.
+  kFile,    ///< Another one.
+  kStream,  ///< Standard input.
+  kCaller,  ///< Memory.
+};
+
+/// \error kInvalidArgument  "input 'x': <where>: expected f32[1,3], found u8[3]", and what to do
+Status check_value(const Tensor& value, const plan::TensorInfo& info, const std::string& where,
+                   CameFrom from);
 
 /// Whether each frame has a value for each input that fits it, before they are read by position.
 /// \error kInvalidArgument  "frame 3: expected 2 values, of inputs 'x', 'y', found 1"; as

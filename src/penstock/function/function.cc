@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/option_name.h"
+
 namespace penstock::function {
 namespace {
 
@@ -97,8 +99,7 @@ class Context final : public backend::Context {
     try {
       return call_(inputs, outputs);
     } catch (const std::bad_alloc&) {
-      return make_error(Code::kResourceExhausted, "out of memory")
-          .within({Where::kFunction, function_->name});
+      return out_of_memory().within({Where::kFunction, function_->name});
     } catch (const std::exception& e) {
       return make_error(Code::kUnknown, "exception: ", e.what())
           .within({Where::kFunction, function_->name});
@@ -199,8 +200,13 @@ Result<Function> find_function(const std::vector<Function>& given,
   if (found == candidates.end()) {
     const std::string wanted =
         name.empty() ? "expected 'name', which of its functions" : "no function '" + name + "'";
-    return not_found(place, wanted, "; there are: ", names_of(candidates),
-                     library.empty() ? "; the program that runs the pipeline registers them" : "");
+    return not_found(
+        place, wanted, "; there are: ", names_of(candidates),
+        library.empty()
+            ? concat("; ", in_words_of_caller("the program that runs the pipeline registers them",
+                                              "give it by functions=[penstock.Function(name, call, "
+                                              "inputs, outputs)]"))
+            : "");
   }
   PENSTOCK_CHECK_OK(check_outputs(*found));
   return std::move(*found);
@@ -232,8 +238,8 @@ Result<std::unique_ptr<backend::Executable>> FunctionBackend::compile(
     const backend::CompileRequest& request) {
   if (!request.file.empty() && !native_code_) {
     return make_error(Code::kPermissionDenied, "function library '",
-                      request.file.filename().string(),
-                      "': native code is not allowed here (--no-native-code)");
+                      request.file.filename().string(), "': native code is not allowed here (",
+                      OptionName::kNoNativeCode, ")");
   }
   Settings settings = request.options;
   PENSTOCK_TRY(auto function, find(request, settings));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/frame_site.h"
 #include "penstock/graph/inference.h"
@@ -113,7 +114,7 @@ class FrameWalk {
     const auto& value = graph_.value(id);
     if (!is_ranked(value.type)) {
       return site.refuse("expected to know how many dimensions '", value.name, "' has, found ",
-                         value.type, "; bind the model's inputs (--shape)");
+                         value.type, "; bind the model's inputs (", OptionName::kShapes, ")");
     }
     const bool empty =
         std::ranges::any_of(value.type.dims, [](const Dim& dim) { return dim.size == 0; });

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/inference.h"
 #include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
@@ -50,21 +51,24 @@ Status bind_inputs(Draft& draft, const std::map<std::string, InputValue>& consta
   for (const auto& [name, given] : constants) {
     const auto id = find_bindable(draft, name);
     if (!id) {
-      return not_found("--constant: the model has no input '", name, "'; its inputs are ",
-                       names_of_inputs(graph));
+      return not_found(OptionName::kConstants, ": the model has no input '", name,
+                       "'; its inputs are ", names_of_inputs(graph));
     }
     bound.push_back(*id);
     auto& input = graph.values[index(*id)];
     auto value = value_for(input.type, given);
     if (!value) {
-      return std::move(value).error().within({Where::kInput, name}).within("--constant");
+      return std::move(value)
+          .error()
+          .within({Where::kInput, name})
+          .within(std::string(name_of(OptionName::kConstants)));
     }
     const bool has_shape = input.type.kind == Type::Kind::kTensor && !draft.defaults.contains(name);
     if (has_shape) shapes[name] = value->type().dims;
     input.constant = *std::move(value);
   }
   if (auto status = bind_shapes(graph, shapes); !status) {
-    return std::move(status).error().within("--constant");
+    return std::move(status).error().within(std::string(name_of(OptionName::kConstants)));
   }
   // In the model's order, those with a default behind the others.
   std::ranges::stable_sort(bound, {},

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -163,7 +164,7 @@ class Builder {
       const auto known = by_name_.find(name);
       const auto id = known == by_name_.end() ? ValueId::kNone : known->second;
       if (id == ValueId::kNone || !has_default(id)) {
-        return not_found("--parameter: the model has no initialiser '", name, "'; ",
+        return not_found(OptionName::kParameters, ": the model has no initialiser '", name, "'; ",
                          constant_names());
       }
       auto& parameter = graph().values[index(id)];

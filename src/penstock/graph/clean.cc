@@ -143,7 +143,7 @@ Status make_constants(Draft& draft) {
       if (node.attributes.size() != 1) {
         return invalid_argument("expected one attribute of a Constant, found ",
                                 node.attributes.size())
-            .within({Where::kNode, node.name});
+            .within(place_of_node(node.name, node.op, value.name));
       }
       auto tensor = constant_of(node.attributes[0]);
       if (!tensor) return std::move(tensor).error().within({Where::kConstant, value.name});

@@ -91,7 +91,8 @@ class Mappings {
 
 Result<fs::path> resolve_location(const fs::path& folder, const std::string& location) {
   const fs::path relative(location);
-  const bool climbs = std::ranges::any_of(relative, [](const auto& part) { return part == ".."; });
+  const auto straight = relative.lexically_normal();
+  const bool climbs = !straight.empty() && *straight.begin() == "..";
   if (location.empty() || relative.is_absolute() || climbs ||
       location.find('\0') != std::string::npos) {
     return invalid_argument("expected external data in the model's folder, found location '",

@@ -24,6 +24,12 @@ std::vector<std::int64_t> Node::ints_or(std::string_view wanted,
   return value != nullptr ? *value : std::move(otherwise);
 }
 
+std::vector<Where> Graph::place_of(const Node& node) const {
+  const auto made =
+      std::ranges::find_if(node.outputs, [](auto id) { return id != ValueId::kNone; });
+  return place_of_node(node.name, node.op, made == node.outputs.end() ? "" : value(*made).name);
+}
+
 std::optional<NodeId> Graph::find_node(std::string_view name) const {
   const auto found = std::ranges::find(nodes, name, &Node::name);
   if (found == nodes.end()) return std::nullopt;

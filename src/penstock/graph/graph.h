@@ -113,6 +113,8 @@ struct Graph {
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes[index(id)]; }
   [[nodiscard]] const Value& value(ValueId id) const { return values[index(id)]; }
+  /// For errors; see place_of_node().
+  [[nodiscard]] std::vector<Where> place_of(const Node& node) const;
   [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
   [[nodiscard]] std::optional<ValueId> find_value(std::string_view name) const;
 };

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/bind.h"
 #include "penstock/graph/builder.h"
 #include "penstock/graph/draft.h"
@@ -17,32 +18,12 @@
 #include "penstock/graph/ranges.h"
 #include "penstock/graph/simplify.h"
 #include "penstock/graph/sizes.h"
-#include "penstock/graph/wire.h"
 #include "penstock/graph/words.h"
 
 namespace penstock::graph {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error not_a_model(const std::string& why) {
-  return make_error(Code::kDataLoss, "not an ONNX model (", why, "); export or copy it again");
-}
-
-Result<onnx::ModelProto> parse(std::string_view bytes) {
-  if (bytes.empty()) return not_a_model("it is empty");
-  const auto small = without_large_weights(bytes);
-  const std::string_view rest = small ? std::string_view(*small) : bytes;
-  if (rest.size() > INT32_MAX) {
-    return not_a_model("over 2 GB besides its weights; store the weights as external data");
-  }
-  onnx::ModelProto model;
-  if (!model.ParseFromArray(rest.data(), static_cast<int>(rest.size()))) {
-    return not_a_model("it is truncated, or no protobuf message");
-  }
-  if (!model.has_graph()) return not_a_model("it holds no graph");
-  return model;
-}
 
 void note_functions(const onnx::ModelProto& model, std::map<std::string, Removal>& removals) {
   std::unordered_set<std::string> functions;
@@ -102,9 +83,9 @@ Status check_order(const Graph& graph) {
     for (const auto* list : {&node.inputs, &node.captures}) {
       for (const auto id : *list) {
         if (id == ValueId::kNone || !awaited[index(id)]) continue;
-        return invalid_argument("node '", node.name, "' (", node.op, "): reads '",
-                                graph.value(id).name,
-                                "', which this node or a later one makes; nodes must be in order");
+        return invalid_argument("reads '", graph.value(id).name,
+                                "', which this node or a later one makes; nodes must be in order")
+            .within(graph.place_of(node));
       }
     }
     for (const auto id : node.outputs) {
@@ -117,11 +98,11 @@ Status check_order(const Graph& graph) {
 Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFile> file,
                           const fs::path& folder, const ImportOptions& options) {
   DataReader reader(bytes, std::move(file), folder);
-  PENSTOCK_TRY(onnx::ModelProto model, parse(bytes));
+  PENSTOCK_TRY(onnx::ModelProto model, parse_model(bytes));
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
   PENSTOCK_CHECK_OK(check_order(draft.graph));
   if (auto status = bind_shapes(draft.graph, options.shapes); !status) {
-    return std::move(status).error().within("--shape");
+    return std::move(status).error().within(std::string(name_of(OptionName::kShapes)));
   }
   PENSTOCK_CHECK_OK(bind_inputs(draft, options.constants));
   draft.graph.import.file_nodes = draft.graph.nodes.size();
@@ -166,9 +147,9 @@ std::optional<Dim> parse_dim(std::string_view text) {
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text) {
   const auto refuse = [&] {
     return invalid_argument(
-        "--shape '", text,
-        "': expected NAME=SIZExSIZE..., each a size, 1..MOST (no other least than 1) "
-        "or ?, such as x=1x3x224x224 or ids=1x1..512");
+        OptionName::kShapes, " '", text,
+        "': expected NAME=SIZExSIZE..., with 'x' between the sizes, such as x=1x3x224x224; a size "
+        "is a number, ? (any), or 1..MOST (no other least than 1), such as ids=1x1..512");
   };
   const auto equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return refuse();
@@ -188,7 +169,7 @@ Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& 
 Result<std::pair<std::string, std::string>> parse_constant(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    return invalid_argument("--constant '", text,
+    return invalid_argument(OptionName::kConstants, " '", text,
                             "': expected NAME=VALUE, a value such as 16000, true or [1, 2], or an "
                             ".npy file");
   }
@@ -208,12 +189,15 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
 Result<bool> needs_mending(const fs::path& file) {
   PENSTOCK_TRY(const auto mapped, MappedFile::open(file));
   PENSTOCK_TRY(auto model, guarded(Code::kDataLoss, "not an ONNX model",
-                                   [&] { return parse(mapped->bytes()); }));
+                                   [&] { return parse_model(mapped->bytes()); }));
   std::unordered_set<std::string> names;
   for (const auto& node : model.graph().node()) {
     if (!node.name().empty() && !names.insert(node.name()).second) return true;
   }
-  return sort_nodes(model);
+  bool mends = name_known_opsets(model);
+  mends = settle_double_constants(model) || mends;
+  mends = name_omitted_pieces(model) || mends;
+  return sort_nodes(model) || mends;
 }
 
 Result<Graph> import_onnx_bytes(std::string_view bytes, const fs::path& folder,

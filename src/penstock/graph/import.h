@@ -71,8 +71,10 @@ Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions
 Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::path& folder,
                                 const ImportOptions& options);
 
-/// Whether engines refuse the file for what the import mends: nodes that share a name, or that
-/// stand before what they read. Written again from an import they take it. \error as import_onnx()
+/// Whether engines refuse the file, end the process, or each take it in their own way, for what the
+/// import mends: nodes that share a name, or stand before what they read, constants of one name,
+/// domains without operator set, and pieces of a Split without a name. Written again from an import
+/// they take it. \error as import_onnx()
 Result<bool> needs_mending(const std::filesystem::path& file);
 
 }  // namespace penstock::graph

@@ -30,8 +30,9 @@ TEST(ParseShapeTest, ShowsTheFormItExpects) {
     EXPECT_EQ(shape.error().code, Code::kInvalidArgument);
     EXPECT_EQ(shape.error().message(),
               concat("--shape '", text,
-                     "': expected NAME=SIZExSIZE..., each a size, 1..MOST (no other least than 1) "
-                     "or ?, such as x=1x3x224x224 or ids=1x1..512"));
+                     "': expected NAME=SIZExSIZE..., with 'x' between the sizes, such as "
+                     "x=1x3x224x224; a size is a number, ? (any), or 1..MOST (no other least than "
+                     "1), such as ids=1x1..512"));
   }
 }
 
@@ -188,6 +189,50 @@ TEST(ImportTest, TakesWhatOnnxRuntimeHasInTheDomainOfOnnx) {
   EXPECT_EQ(graph.nodes[0].domain, "");
 }
 
+/// The first number of what the last node reads beside `x`.
+float number_of(const std::string& graph) {
+  const auto imported = import_text("<ir_version: 8, opset_import: [\"\" : 17]> " + graph);
+  const auto& add = imported.nodes.back();
+  return *reinterpret_cast<const float*>(imported.value(add.inputs.at(1)).constant->data());
+}
+
+TEST(ImportTest, TakesTheConstantOfSeveralThatOnnxRuntimeTakes) {
+  EXPECT_EQ(number_of("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}, float[2] w = {3, 4}> {"
+                      " y = Add(x, w) }"),
+            3.0F);
+  EXPECT_EQ(number_of("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> {"
+                      " w = Constant <value = float[2] {5, 6}> () y = Add(x, w) }"),
+            5.0F);
+  EXPECT_EQ(number_of("g (float[2] x) => (float[2] y) {"
+                      " w = Constant <value = float[2] {5, 6}> ()"
+                      " w = Constant <value = float[2] {7, 8}> () y = Add(x, w) }"),
+            7.0F);
+}
+
+TEST(ImportTest, NamesPiecesOfASplitAsNothingElseIsNamed) {
+  const auto graph = import_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+    net (float[4] x, float[2] omitted_piece_0) => (float[2] y)
+    <float[2] omitted_piece_1 = {1, 2}> { , y = Split (x) })");
+  ASSERT_EQ(graph.inputs.size(), 2U);
+  EXPECT_EQ(graph.value(graph.nodes.at(0).outputs.at(0)).name, "omitted_piece_2");
+}
+
+TEST(ImportTest, NamesTheOperatorSetsThatOnnxRuntimeTakesUnnamed) {
+  const auto graph = import_text(R"(<ir_version: 8, opset_import: ["" : 17]>
+    net (float[2, 4] x) => (float[2, 4] y) { t = com.microsoft.Gelu (x)
+      y = ai.onnx.ml.Scaler <offset = [0.0], scale = [2.0]> (t) })");
+  EXPECT_EQ(graph.info.opsets.at("com.microsoft"), 1);
+  EXPECT_EQ(graph.info.opsets.at("ai.onnx.ml"), 5);
+}
+
+TEST(ImportTest, TakesOnnxRuntimesOperatorsWhereOnnxsOperatorSetIsNotNamed) {
+  const auto graph = import_text(R"(<ir_version: 8, opset_import: ["com.microsoft" : 1]>
+    net (float[2, 4] x, float[4] s) => (float[2, 4] y) {
+      t = com.microsoft.Gelu (x)
+      y = SimplifiedLayerNormalization <axis = -1> (t, s) })");
+  EXPECT_THAT(ops_of(graph), ElementsAre("Gelu", "SimplifiedLayerNormalization"));
+}
+
 TEST(ImportTest, NamesTheNodeOfAnUnknownAttribute) {
   const auto refused = error_of_text(R"(
     <ir_version: 6, opset_import: ["" : 11]>
@@ -334,11 +379,31 @@ TEST(ImportTest, NotesHowItWent) {
 TEST(ImportTest, RefusesWhatOnnxsCheckerRefusesInOneSentence) {
   const auto error = error_of_text(R"(
     <ir_version: 10, opset_import: ["" : 20]>
-    g (float[2] x) => (float[2] y) { y = Relu(absent) })");
+    g (float[2] x) => (float[2] y) { y = Relu(x, x) })");
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("model: ONNX's checker refuses it: "));
-  EXPECT_THAT(error.message(), HasSubstr("'absent'"));
+  EXPECT_THAT(error.message(),
+              HasSubstr("model: the Relu that makes 'y': ONNX's checker refuses it: "));
   EXPECT_THAT(error.message(), testing::Not(HasSubstr("\n")));
+}
+
+TEST(ImportTest, NamesTheNodeThatOnnxsCheckerDoesNot) {
+  const auto told = [](const std::string& nodes) {
+    return error_of_text(
+               "<ir_version: 10, opset_import: [\"\" : 20]>\n"
+               "g (float[2] x, bool c) => (float[2] y) { a = Neg(x) " +
+               nodes + " }")
+        .message();
+  };
+  EXPECT_EQ(told("[join] y = Concat(a, x)"),
+            "model: node 'join' (Concat): ONNX's checker refuses it: Required attribute 'axis' is "
+            "missing; repair the model, or export it again");
+  EXPECT_THAT(told("y = Reluu(a)"),
+              HasSubstr("model: the Reluu that makes 'y': ONNX's checker refuses it: No Op "
+                        "registered for Reluu with domain_version of 20; it reads 'a'; repair"));
+  EXPECT_THAT(
+      told("[choice] y = If (c) <then_branch = t () => (float[2] p) { p = Concat(a, x) }, "
+           "else_branch = e () => (float[2] q) { q = Abs(a) }>"),
+      HasSubstr("model: node 'choice' (If): ONNX's checker refuses it: Required attribute"));
 }
 
 TEST(ImportTest, SaysWhatIsNoModel) {
@@ -350,8 +415,8 @@ TEST(ImportTest, SaysWhatIsNoModel) {
   };
   EXPECT_EQ(message(""), "model: not an ONNX model (it is empty); export or copy it again");
   EXPECT_EQ(message("\xff\xff\xff"),
-            "model: not an ONNX model (it is truncated, or no protobuf message); export or copy it "
-            "again");
+            "model: not an ONNX model (it is truncated, damaged, or of another format); export or "
+            "copy it again");
   EXPECT_EQ(message("\x08\x07"),
             "model: not an ONNX model (it holds no graph); export or copy it again");
   const TemporaryFolder folder;
@@ -443,6 +508,16 @@ TEST_F(ExternalDataTest, IsMappedFromItsFile) {
   ASSERT_TRUE(graph) << graph.error().message();
   const auto& w = *(*graph).value(*(*graph).find_value("w")).constant;
   EXPECT_THAT(w.as<float>(), ElementsAre(4.0F, 5.0F, 6.0F, 7.0F));
+}
+
+TEST_F(ExternalDataTest, IsFoundByALocationThatGoesRoundInsideTheFolder) {
+  put_model("");
+  std::filesystem::create_directories(folder.path() / "inner" / "sub");
+  std::ofstream(folder.path() / "inner" / "sub" / "w.bin", std::ios::binary) << floats(4);
+  for (const std::string location : {"sub/../sub/w.bin", "./sub/./w.bin"}) {
+    const auto graph = import_with("\"location\" : \"" + location + "\"");
+    EXPECT_TRUE(graph) << graph.error().message();
+  }
 }
 
 TEST_F(ExternalDataTest, NeverLeavesTheModelsFolder) {

@@ -259,7 +259,7 @@ Result<Scope> Inliner::copy_constants(const onnx::GraphProto& nested, const Scop
     if (proto.attribute_size() != 1) {
       return invalid_argument("expected one attribute of a Constant, found ",
                               proto.attribute_size())
-          .within({Where::kNode, proto.name()});
+          .within(place_of(proto));
     }
     PENSTOCK_CHECK_OK(define(proto.output(0), constant_of(attribute_of(proto.attribute(0)))));
   }

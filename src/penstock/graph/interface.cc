@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/graph/external_data.h"
+#include "penstock/graph/no_model.h"
 #include "penstock/graph/proto.h"
 #include "penstock/graph/wire.h"
 
@@ -61,7 +62,9 @@ Result<Interface> read_interface_bytes(std::string_view model) {
     found = true;
     return read_graph(content, interface);
   });
-  if (!whole || !found) return make_error(Code::kDataLoss, "not an ONNX model");
+  if (model.empty()) return not_a_model(model, kIsEmpty);
+  if (!whole) return not_a_model(model, kIsDamaged);
+  if (!found) return not_a_model(model, kHoldsNoGraph);
   return interface;
 }
 

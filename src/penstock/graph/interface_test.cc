@@ -39,7 +39,8 @@ TEST(InterfaceTest, ReadsAFile) {
 }
 
 TEST(InterfaceTest, RefusesWhatIsNoModel) {
-  EXPECT_EQ(read_interface_bytes("").error().message(), "not an ONNX model");
+  EXPECT_EQ(read_interface_bytes("").error().message(),
+            "not an ONNX model (it is empty); export or copy it again");
   EXPECT_EQ(read_interface_bytes("junk").error().code, Code::kDataLoss);
   const std::string bytes = bytes_of_text(kModel);
   EXPECT_EQ(read_interface_bytes(std::string_view(bytes).substr(0, bytes.size() / 2)).error().code,

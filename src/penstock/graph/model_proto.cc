@@ -59,7 +59,7 @@ Status add_node(const Graph& graph, const Node& node, onnx::GraphProto& proto) {
   add_names(graph, node.outputs, *to->mutable_output());
   for (const auto& attribute : node.attributes) {
     auto status = fill(attribute, *to->add_attribute());
-    if (!status) return std::move(status).error().within({Where::kNode, node.name});
+    if (!status) return std::move(status).error().within(graph.place_of(node));
   }
   for (const auto& [key, value] : node.metadata) {
     auto* entry = to->add_metadata_props();

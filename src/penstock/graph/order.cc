@@ -46,8 +46,9 @@ Waiting waiting_of(const Nodes& nodes) {
   return waiting;
 }
 
-/// The order that differs least from the file's; shorter where nodes feed each other in a circle.
-std::vector<int> order_of(const Nodes& nodes) {
+}  // namespace
+
+std::vector<int> order_of(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
   auto [readers, counts] = waiting_of(nodes);
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (int i = 0; i < nodes.size(); ++i) {
@@ -63,6 +64,8 @@ std::vector<int> order_of(const Nodes& nodes) {
   }
   return order;
 }
+
+namespace {
 
 bool sort(Nodes& nodes) {
   bool moved = false;

@@ -306,6 +306,12 @@ bool fill(const Type& type, onnx::TypeProto& proto) {
   return true;
 }
 
+std::vector<Where> place_of(const onnx::NodeProto& node) {
+  const auto made =
+      std::ranges::find_if(node.output(), [](const auto& name) { return !name.empty(); });
+  return place_of_node(node.name(), node.op_type(), made == node.output().end() ? "" : *made);
+}
+
 Attribute attribute_of(const onnx::AttributeProto& proto) {
   using onnx::AttributeProto;
   Attribute attribute{proto.name(), {}};

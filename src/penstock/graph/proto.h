@@ -47,6 +47,9 @@ Attribute attribute_of(const onnx::AttributeProto& proto);
 /// \error kDataLoss  an opaque attribute that cannot be read back.
 Status fill(const Attribute& attribute, onnx::AttributeProto& proto);
 
+/// For errors; see place_of_node().
+std::vector<Where> place_of(const onnx::NodeProto& node);
+
 /// Calls `visit(graph)` for every graph that stands directly in the node's attributes.
 template <typename Node, typename Visit>
 void for_each_nested_graph(Node& node, Visit visit) {

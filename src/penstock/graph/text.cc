@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "penstock/base/printable.h"
 #include "penstock/base/words.h"
 #include "penstock/graph/containers.h"
 #include "penstock/graph/graph.h"
@@ -60,7 +61,9 @@ std::string layout(const std::vector<Column>& columns, std::size_t rows) {
 std::string boundary(const Graph& graph, const char* title, const std::vector<ValueId>& ids) {
   std::string text;
   for (const auto id : ids) {
-    text += concat(title, "  ", graph.value(id).name, "  ", type_text(graph.value(id).type), "\n");
+    text += printable(
+                concat(title, "  ", graph.value(id).name, "  ", type_text(graph.value(id).type))) +
+            "\n";
   }
   return text;
 }
@@ -79,16 +82,17 @@ std::string summary(const Graph& graph) {
   for (const auto& [domain, version] : graph.info.opsets) {
     opsets += concat(opsets.empty() ? "" : ", ", domain.empty() ? "onnx" : domain, " ", version);
   }
-  return concat("graph '", graph.info.name, "': ", counted(graph.nodes.size(), "node"), ", ",
-                weights, " bytes of constants, ", all_known ? "" : "at least ", macs,
-                " MACs; operator sets ", opsets, "\n");
+  return concat("graph '", printable(graph.info.name), "': ", counted(graph.nodes.size(), "node"),
+                ", ", weights, " bytes of constants, ", all_known ? "" : "at least ", macs,
+                " MACs; operator sets ", printable(opsets), "\n");
 }
 
 std::string bound_inputs(const Graph& graph) {
   std::string text;
   for (const auto& [name, value, position] : graph.bound_inputs) {
-    text +=
-        concat("bound  ", name, "  ", value.type(), "  ", literal_of(value).value_or("..."), "\n");
+    text += printable(concat("bound  ", name, "  ", value.type(), "  ",
+                             literal_of(value).value_or("..."))) +
+            "\n";
   }
   return text;
 }
@@ -118,12 +122,12 @@ std::string to_text(const Graph& graph) {
     const auto macs = known_macs_of(graph, id);
     const std::array<std::string, 6> cells = {
         std::to_string(i),
-        cut_short(node.name),
+        cut_short(printable(node.name)),
         node.domain.empty() ? node.op : concat(node.domain, ".", node.op),
         outputs_of(graph, node),
         std::to_string(weight_bytes_of(graph, id)),
         macs ? std::to_string(*macs) : "?"};
-    for (std::size_t c = 0; c < cells.size(); ++c) columns[c].cells.push_back(cells[c]);
+    for (std::size_t c = 0; c < cells.size(); ++c) columns[c].cells.push_back(printable(cells[c]));
   }
   return summary(graph) + boundary(graph, "input", graph.inputs) + bound_inputs(graph) +
          boundary(graph, "parameter", graph.parameters) + boundary(graph, "output", graph.outputs) +

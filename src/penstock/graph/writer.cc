@@ -8,6 +8,7 @@
 
 #include <onnx/onnx-data.pb.h>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/new_file.h"
 #include "penstock/graph/proto.h"
@@ -45,7 +46,8 @@ Status check_inputs(const Subgraph& subgraph) {
     return make_error(
         Code::kFailedPrecondition, "tensor '", value.name, "' (", maker,
         "): its type is unknown, so no model can start there; cut elsewhere, or give the "
-        "library of its operator (--custom-ops)");
+        "library of its operator (",
+        OptionName::kCustomOps, ")");
   }
   return {};
 }

@@ -117,7 +117,9 @@ void answer(const serve::ModelStatistics& statistics, inference::ModelStatistics
   for (const auto& batch : statistics.batches) {
     auto& message = *response.add_batch_stats();
     message.set_batch_size(batch.batch_size);
-    message.mutable_compute_infer()->set_count(batch.calls);
+    answer(batch.compute_input, *message.mutable_compute_input());
+    answer(batch.compute_infer, *message.mutable_compute_infer());
+    answer(batch.compute_output, *message.mutable_compute_output());
   }
   auto& memory = *response.add_memory_usage();
   memory.set_type("CPU");
@@ -132,7 +134,9 @@ void answer(const serve::IndexEntry& entry, inference::RepositoryIndexResponse::
 }
 
 void answer(inference::TraceSettingResponse& response) {
-  (*response.mutable_settings())["trace_level"].add_value("OFF");
+  for (const auto& [name, value] : serve::kTraceSettings) {
+    (*response.mutable_settings())[std::string(name)].add_value(std::string(value));
+  }
 }
 
 void answer(inference::LogSettingsResponse& response) {

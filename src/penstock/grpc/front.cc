@@ -14,8 +14,10 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/health.h"
 #include "penstock/grpc/listener.h"
+#include "penstock/grpc/log_lines.h"
 #include "penstock/grpc/service.h"
 #include "penstock/grpc/worker_service.h"
 #include "penstock/serve/server_options.h"
@@ -70,6 +72,7 @@ void limit(::grpc::ServerBuilder& builder, const serve::Limits& limits) {
 struct Front::State {
   State(serve::Server& models, const serve::Access& access, serve::AccessLog* log)
       : health(models), service(models, access, worker, log) {}
+  std::unique_ptr<LogLines> lines;  // Null: they go where gRPC sends them.
   serve::Worker worker;
   Health health;
   Service service;
@@ -110,7 +113,9 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
                                             const Options& options) {
   // Of bytes that are no message it would write a line for each: strangers could fill the log.
   google::protobuf::SetLogHandler(nullptr);
+  PENSTOCK_CHECK_OK(check_thread_room());
   auto state = std::make_unique<State>(server, access, options.log);
+  if (options.say) state->lines = std::make_unique<LogLines>(options.say);
   PENSTOCK_CHECK_OK(state->worker.start());
   PENSTOCK_CHECK_OK(state->health.start());
   PENSTOCK_TRY(state->listener, Listener::bind(options.address));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,7 @@ class Front {
     host::Host* host = nullptr;
     /// With `host`: how other workers are reached, whose tensors are pulled; the address left out.
     PeerOptions peers = {};
+    std::function<void(const std::string&)> say = {};  ///< gRPC's own log lines. Any thread.
   };
 
   /// \pre  `server`, `access` and `host` outlive it

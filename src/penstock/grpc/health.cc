@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 
 namespace penstock::grpc {
 namespace {
@@ -76,7 +76,7 @@ class Health::Watcher final : public ::grpc::ServerWriteReactor<Response> {
 };
 
 Status Health::start() {
-  return pipeline::start_thread(thread_, [this] { loop(); });
+  return start_thread(thread_, [this] { loop(); });
 }
 
 void Health::stop() {

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "penstock/base/address.h"
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 
 namespace penstock::grpc {
 namespace {
@@ -159,7 +159,7 @@ Status Listener::start(std::size_t most, Take take) {
   if (wake_.get() < 0) {
     return make_error(Code::kResourceExhausted, "no descriptor for listening: ", reason_of(errno));
   }
-  return pipeline::start_thread(thread_, [this] { loop(); });
+  return start_thread(thread_, [this] { loop(); });
 }
 
 void Listener::stop() {

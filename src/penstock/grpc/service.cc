@@ -237,6 +237,9 @@ Service::Unary* Service::TraceSetting(Context* context,
                                       const inference::TraceSettingRequest* request,
                                       inference::TraceSettingResponse* response) {
   return answer_now(context, "TraceSetting", Right::kAdmin, [&]() -> Status {
+    if (const auto& model = request->model_name(); !model.empty()) {
+      PENSTOCK_CHECK_OK(server_.model_ready(model, ""));
+    }
     answer(*response);
     return refuse_settings(!request->settings().empty(), "trace");
   });

@@ -195,6 +195,13 @@ Status fill(const inference::ModelInferRequest& message, const RawMessage& raw,
     if (read->value.kind() != Tensor::Kind::kNone) ++request.copies;
     request.inputs.push_back(*std::move(read));
   }
+  // Of a request without inputs the model says which are missing.
+  if (message.inputs_size() > 0 && next_raw < raw.count()) {
+    return invalid_argument("expected ", next_raw,
+                            " of 'raw_input_contents', one for each input "
+                            "that is not in shared memory, found ",
+                            raw.count());
+  }
   for (const auto& output : message.outputs()) {
     auto read = read_output(output);
     if (!read) return std::move(read).error().within({Where::kOutput, output.name()});

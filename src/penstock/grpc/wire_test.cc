@@ -53,6 +53,27 @@ TEST(Wire, ARequestsTraceparentMayBeAParameter) {
   EXPECT_EQ(request->traceparent, "00-a-b-01");
 }
 
+TEST(Wire, BytesThatBelongToNoInputAreRefused) {
+  inference::ModelInferRequest message;
+  auto& input = *message.add_inputs();
+  input.set_name("x");
+  input.set_datatype("INT8");
+  input.add_shape(1);
+  const auto read = [&] {
+    const std::string bytes = message.SerializeAsString();
+    const ::grpc::Slice slice(bytes);
+    std::string id;
+    return read_request(::grpc::ByteBuffer(&slice, 1), id);
+  };
+  message.add_raw_input_contents("a");
+  EXPECT_TRUE(read());
+  message.add_raw_input_contents("b");
+  const auto refused = read();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("expected 1 of 'raw_input_contents'"));
+}
+
 TEST(CallLog, MakesNoTextWithoutALog) {
   const ::grpc::CallbackServerContext context;
   CallLog log(nullptr, context, "stream", "Run");

@@ -655,6 +655,17 @@ TEST(WorkerServiceTest, ASessionThatIsUnknownIsRefused) {
   caller.beats = nullptr;
 }
 
+TEST(WorkerServiceTest, ASessionThatNeverBeganHasNotEndedWell) {
+  const Worker worker;
+  const Caller caller(worker);
+  ::grpc::ClientContext context;
+  const auto stream = caller.stub->Session(&context);
+  stream->WritesDone();
+  const auto status = stream->Finish();
+  EXPECT_EQ(status.error_code(), ::grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("expected Open in the first request"));
+}
+
 TEST(WorkerServiceTest, BeatsAreAnswered) {
   const Worker worker;
   Caller caller(worker);

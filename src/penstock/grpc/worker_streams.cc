@@ -47,7 +47,13 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
     send(std::move(response));
   }
   void sent() override { read(); }
-  void closed() override { end(::grpc::Status::OK); }
+  /// gRPC says of bytes that are no request what it says of the end.
+  void closed() override {
+    end(session_ != nullptr
+            ? ::grpc::Status::OK
+            : to_worker_status(invalid_argument("expected Open in the first request, found the end "
+                                                "or bytes that are no SessionRequest")));
+  }
   /// Who closed it in order wants it gone; who was cut off may come again.
   void done(bool in_order) override {
     if (in_order && session_ != nullptr) parts_.host.close(*session_);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "penstock/base/secret.h"
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 #include "penstock/plan/plan.h"
 #include "penstock/serve/running_model.h"
 
@@ -29,7 +29,7 @@ Result<std::unique_ptr<Host>> Host::start(serve::Server& server, Options options
   PENSTOCK_TRY(auto instance, make_secret());
   std::unique_ptr<Host> host(
       new Host(server, std::move(options), std::move(contents), std::move(instance)));
-  PENSTOCK_CHECK_OK(pipeline::start_thread(host->keeper_, [made = host.get()] { made->keep(); }));
+  PENSTOCK_CHECK_OK(start_thread(host->keeper_, [made = host.get()] { made->keep(); }));
   return host;
 }
 

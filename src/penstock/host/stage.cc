@@ -28,7 +28,8 @@ std::vector<std::string> names_of(const std::vector<plan::TensorInfo>& infos) {
 
 Status check_backend(const StageOrder& order, const serve::Shared& shared) {
   if (order.backend == plan::kFunctionBackend) {
-    return not_found("no backend '", order.backend, "': a stage here is a part of a network");
+    return not_found("a stage here is a part of a network")
+        .within({Where::kBackend, order.backend});
   }
   PENSTOCK_TRY(const auto backend, shared.backends.find(order.backend));
   for (const auto& device : order.devices) {
@@ -39,6 +40,11 @@ Status check_backend(const StageOrder& order, const serve::Shared& shared) {
     PENSTOCK_CHECK_OK(device::check_available(device));
   }
   return {};
+}
+
+/// Of files that the caller sent, by the paths that it gave them.
+Error in_callers_words(const StageOrder& order, Error error) {
+  return serve::in_senders_words(std::move(error), *order.folder, "");
 }
 
 }  // namespace
@@ -75,12 +81,16 @@ Result<std::shared_ptr<Stage>> Stage::open(const StageOrder& order, serve::Share
                                            bool native_code) {
   PENSTOCK_CHECK_OK(check_backend(order, shared));
   if (!native_code) PENSTOCK_CHECK_OK(serve::check_options(order.options));
-  PENSTOCK_TRY(auto package, pack_stage(order));
+  auto packed = pack_stage(order);
+  if (!packed) return in_callers_words(order, std::move(packed).error());
+  plan::Package package = *std::move(packed);
   const std::shared_ptr<Stage> stage(new Stage);
   stage->facts_ = std::make_shared<StageFacts>(
       StageFacts{order.name, package.plan.inputs, package.plan.outputs});
-  PENSTOCK_TRY(stage->model_, serve::RunningModel::start(order.name, "1", std::move(package),
-                                                         native_code, shared));
+  auto started =
+      serve::RunningModel::start(order.name, "1", std::move(package), native_code, shared);
+  if (!started) return in_callers_words(order, std::move(started).error());
+  stage->model_ = *std::move(started);
   return stage;
 }
 

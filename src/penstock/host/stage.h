@@ -50,8 +50,9 @@ struct StageFacts {
 class Stage {
  public:
   /// Compiles it. Takes as long as that takes.
-  /// \error as pack_stage() and serve::RunningModel::start(); kNotFound  no such backend;
-  /// kUnimplemented  the backend does not run on that device; kPermissionDenied  native code.
+  /// \error as pack_stage() and serve::RunningModel::start(), but kInvalidArgument where a file
+  /// that the caller sent is corrupt or missing; kNotFound  no such backend; kUnimplemented  the
+  /// backend does not run on that device; kPermissionDenied  native code.
   static Result<std::shared_ptr<Stage>> open(const StageOrder& order, serve::Shared& shared,
                                              bool native_code);
   ~Stage();

@@ -31,15 +31,23 @@ void append_header(std::string& head, const std::string& name, const std::string
   head.append(name).append(": ").append(value).append("\r\n");
 }
 
+/// What a proxy before the server may read by the other of two.
+std::optional<Response> doubled_header(const BeastRequest& head) {
+  for (const auto* name :
+       {"Authorization", "Content-Encoding", "Inference-Header-Content-Length"}) {
+    const auto found = head.count(name);
+    if (found < 2) continue;
+    return error_response(400, concat("expected one header '", name, "', found ", found));
+  }
+  return std::nullopt;
+}
+
 std::optional<Response> encoding_problem(const BeastRequest& head) {
   const auto encoding = head[beast::http::field::content_encoding];
-  if (encoding.empty() || encoding == "identity" ||
-      is_packing({encoding.data(), encoding.size()})) {
-    return std::nullopt;
-  }
-  auto response =
-      error_response(501, concat("Unsupported compression type: expected gzip or deflate, found '",
-                                 std::string_view(encoding.data(), encoding.size()), "'"));
+  const std::string_view named(encoding.data(), encoding.size());
+  if (named.empty() || same_name(named, "identity") || is_packing(named)) return std::nullopt;
+  auto response = error_response(
+      501, concat("Unsupported compression type: expected gzip or deflate, found '", named, "'"));
   response.headers.push_back({"Accept-Encoding", "gzip, deflate"});
   return response;
 }
@@ -82,7 +90,8 @@ std::optional<Response> head_problem(const BeastRequest& head, bool chunked) {
   if (codings > 1 || (codings == 1 && !chunked)) {
     return error_response(501, "expected no Transfer-Encoding but 'chunked', found another");
   }
-  if (chunked && head[beast::http::field::transfer_encoding] != "chunked") {
+  const auto coding = head[beast::http::field::transfer_encoding];
+  if (chunked && !same_name({coding.data(), coding.size()}, "chunked")) {
     return error_response(501, "expected no Transfer-Encoding besides 'chunked', found another");
   }
   if (chunked && head.version() == 10) {
@@ -95,6 +104,7 @@ std::optional<Response> head_problem(const BeastRequest& head, bool chunked) {
   if (!head.target().starts_with('/')) {
     return error_response(400, "expected a path that begins with '/'");
   }
+  if (auto problem = doubled_header(head)) return problem;
   return encoding_problem(head);
 }
 

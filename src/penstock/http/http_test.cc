@@ -205,7 +205,7 @@ TEST_F(HttpTest, ReadsABodyThatComesInPieces) {
 TEST_F(HttpTest, ReadsChunkedBodies) {
   start();
   RawClient one = client();
-  one.send("POST /echo/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  one.send("POST /echo/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n");
   one.send("4;ext=1\r\ndefg\r\n0\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
   EXPECT_EQ(body_of_response(one.response()), "abcdefg");
   EXPECT_EQ(body_of_response(one.response()), "hello");
@@ -270,6 +270,12 @@ TEST_F(HttpTest, RefusesWhatIsNoRequestAndStaysThereForOthers) {
       {"HTTP/0.9", "GET /hello HTTP/0.9\r\n\r\n", "400", ""},
       {"no host", "GET /hello HTTP/1.1\r\n\r\n", "400", "'Host', found 0"},
       {"two hosts", "GET /hello HTTP/1.1\r\n" + host + host + "\r\n", "400", "'Host', found 2"},
+      {"two tokens",
+       "GET /hello HTTP/1.1\r\n" + host + "Authorization: a\r\nauthorization: b\r\n\r\n", "400",
+       "'Authorization', found 2"},
+      {"two lengths of JSON",
+       post + "Inference-Header-Content-Length: 1\r\nInference-Header-Content-Length: 2\r\n\r\n",
+       "400", "'Inference-Header-Content-Length', found 2"},
       {"bare line feeds", "GET /hello HTTP/1.1\nHost: a\n\n", "400", ""},
       {"blank in a name", "GET /hello HTTP/1.1\r\nHost : a\r\n\r\n", "400", ""},
       {"folded header", "GET /hello HTTP/1.1\r\nHost: a\r\nX: a\r\n\tb\r\n\r\nx", "", ""},
@@ -284,6 +290,8 @@ TEST_F(HttpTest, RefusesWhatIsNoRequestAndStaysThereForOthers) {
       {"worse percent", "GET /a%zz HTTP/1.1\r\n" + host + "\r\n", "400", "hexadecimal"},
       {"signed percent", "GET /a%+1 HTTP/1.1\r\n" + host + "\r\n", "400", "hexadecimal"},
       {"wrong method", "DELETE /hello HTTP/1.1\r\n" + host + "\r\n", "405", "expected GET"},
+      {"what may be asked", "DELETE /hello HTTP/1.1\r\n" + host + "\r\n", "405",
+       "Allow: GET, HEAD\r\n"},
       {"own method", "HACK /hello HTTP/1.1\r\n" + host + "\r\n", "405", "found HACK"},
       {"long headers", "GET /hello HTTP/1.1\r\nX: " + std::string(3000, 'x') + "\r\n\r\n", "431",
        "longer than 2000"},

@@ -17,10 +17,13 @@ bool same_letter(char a, char b) {
 
 }  // namespace
 
+bool same_name(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, same_letter);
+}
+
 const std::string* find_header(const std::vector<Header>& headers, std::string_view name) {
-  const auto found = std::ranges::find_if(headers, [&](const Header& header) {
-    return std::ranges::equal(header.name, name, same_letter);
-  });
+  const auto found = std::ranges::find_if(
+      headers, [&](const Header& header) { return same_name(header.name, name); });
   return found == headers.end() ? nullptr : &found->value;
 }
 

@@ -18,6 +18,9 @@ struct Header {
   std::string value;
 };
 
+/// Whether they are one name of HTTP, which has no case.
+bool same_name(std::string_view a, std::string_view b);
+
 /// Null where no header has the name, in whatever case.
 const std::string* find_header(const std::vector<Header>& headers, std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/result.h"
 #include "penstock/device/address.h"
 
@@ -54,7 +55,8 @@ std::optional<Response> refuse_page(const Request& request, bool at_home) {
   return error_response(403,
                         concat("expected a request of a program, found one of a page of '", origin,
                                "': a page may ask by way of its own server, which shows a "
-                               "token (--tokens)"));
+                               "token (",
+                               OptionName::kTokens, ")"));
 }
 
 }  // namespace penstock::http

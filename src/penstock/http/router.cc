@@ -83,6 +83,7 @@ Router::Found Router::find(std::string_view method, std::string_view path) const
       return {.route = &route, .captured = captured_by(route, segments)};
     }
     allowed += (allowed.empty() ? "" : ", ") + route.method;
+    if (route.method == "GET") allowed += ", HEAD";
   }
   if (allowed.empty()) return {.response = error_response(404, "Not Found")};
   auto response =

@@ -1,7 +1,10 @@
 // Loads certificates with OpenSSL for TLS 1.2 or later; reads the name in a client's certificate.
 #include "penstock/http/tls.h"
 
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include <boost/asio/ssl/error.hpp>
@@ -16,10 +19,61 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 
+constexpr std::string_view kCertificate = "CERTIFICATE-----";
+
+Error unusable(const std::filesystem::path& file, std::string_view what, std::string_view why) {
+  return invalid_argument("cannot be used as ", what, " (", why, ")")
+      .within({Where::kFile, file.string()});
+}
+
 Error unusable(const std::filesystem::path& file, std::string_view what,
                const boost::system::error_code& failed) {
-  return invalid_argument("cannot be used as ", what, " (", failed.message(), ")")
-      .within({Where::kFile, file.string()});
+  return unusable(file, what, failed.message());
+}
+
+/// What OpenSSL says in codes of its own, or takes and gRPC does not.
+Status check_pem(const std::filesystem::path& file, std::string_view what, std::string_view label) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) return unusable(file, what, "it is a folder");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return unusable(file, what, std::generic_category().message(errno));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  if (text.empty()) return unusable(file, what, "it is empty");
+  if (text.find("-----BEGIN TRUSTED CERTIFICATE-----") != text.npos) {
+    return unusable(file, what,
+                    "it is a trusted certificate, a form of OpenSSL's own: write it anew with "
+                    "openssl x509 -in FILE -out NEW");
+  }
+  if (text.find(label) != text.npos) return {};
+  return unusable(file, what, concat("it has no line '-----BEGIN ...", label, "'"));
+}
+
+/// Nobody is there to be asked for a pass phrase.
+Status use_key(ssl::context& context, const std::filesystem::path& file) {
+  constexpr std::string_view kWhat = "the certificate's key in PEM";
+  PENSTOCK_CHECK_OK(check_pem(file, kWhat, "PRIVATE KEY-----"));
+  boost::system::error_code failed;
+  const auto asked = std::make_shared<bool>(false);
+  context.set_password_callback(
+      [asked](std::size_t, ssl::context::password_purpose) {
+        *asked = true;
+        return std::string();
+      },
+      failed);
+  if (!failed) context.use_private_key_file(file.string(), ssl::context::pem, failed);
+  if (!failed) return {};
+  if (!*asked) return unusable(file, kWhat, failed);
+  return unusable(file, kWhat,
+                  "it is locked by a pass phrase: write it without one with openssl pkey -in FILE "
+                  "-out NEW, for the server's user alone to read");
+}
+
+Status use_authority(ssl::context& context, const std::filesystem::path& file,
+                     std::string_view what) {
+  PENSTOCK_CHECK_OK(check_pem(file, what, kCertificate));
+  boost::system::error_code failed;
+  context.load_verify_file(file.string(), failed);
+  return failed ? unusable(file, what, failed) : Status();
 }
 
 std::string text_of(const ASN1_STRING* text) {
@@ -60,14 +114,13 @@ Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files) {
                       ssl::context::no_sslv3 | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
                       SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(context.native_handle(), SSL_MODE_RELEASE_BUFFERS);  // Idle ones keep little.
+  PENSTOCK_CHECK_OK(check_pem(files.certificate, "a certificate in PEM", kCertificate));
   context.use_certificate_chain_file(files.certificate.string(), failed);
   if (failed) return unusable(files.certificate, "a certificate in PEM", failed);
-  context.use_private_key_file(files.key.string(), ssl::context::pem, failed);
-  if (failed) return unusable(files.key, "the certificate's key in PEM", failed);
+  PENSTOCK_CHECK_OK(use_key(context, files.key));
   if (files.client_authority.empty()) return tls;
-  context.load_verify_file(files.client_authority.string(), failed);
-  if (failed)
-    return unusable(files.client_authority, "the certificate that signs clients'", failed);
+  PENSTOCK_CHECK_OK(
+      use_authority(context, files.client_authority, "the certificate that signs clients'"));
   context.set_verify_mode(ssl::verify_peer |
                           (files.client_required ? ssl::verify_fail_if_no_peer_cert : 0));
   return tls;
@@ -80,10 +133,7 @@ Status check_tls(const TlsFiles& files) {
 
 Status check_authority(const std::filesystem::path& file) {
   ssl::context context(ssl::context::tls_client);
-  boost::system::error_code failed;
-  context.load_verify_file(file.string(), failed);
-  if (failed) return unusable(file, "certificates of an authority in PEM", failed);
-  return {};
+  return use_authority(context, file, "certificates of an authority in PEM");
 }
 
 std::string stamp_of(const TlsFiles& files) {

@@ -60,7 +60,8 @@ std::string packed(const std::vector<Piece>& body, bool gzip) {
 }  // namespace
 
 bool is_packing(std::string_view encoding) {
-  return encoding == "gzip" || encoding == "x-gzip" || encoding == "deflate";
+  return same_name(encoding, "gzip") || same_name(encoding, "x-gzip") ||
+         same_name(encoding, "deflate");
 }
 
 Result<std::string> unpack(std::string_view packed, std::size_t most_bytes) {
@@ -103,8 +104,8 @@ Result<std::string> unpack(std::string_view packed, std::size_t most_bytes) {
 }
 
 void pack(Response& response, std::string_view accepted) {
-  const bool gzip = accepted == "gzip";
-  if (!gzip && accepted != "deflate") return;
+  const bool gzip = same_name(accepted, "gzip");
+  if (!gzip && !same_name(accepted, "deflate")) return;
   auto text = packed(response.body, gzip);
   if (text.empty()) return;
   auto owner = response.body.front().owner;

@@ -10,7 +10,7 @@
 
 namespace penstock::http {
 
-/// Whether `encoding` is "gzip", "x-gzip" or "deflate".
+/// Whether `encoding` is "gzip", "x-gzip" or "deflate", in whichever letters.
 bool is_packing(std::string_view encoding);
 
 /// Unpacks gzip or zlib, whichever it is; never makes more than `most_bytes`.

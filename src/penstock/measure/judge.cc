@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/measure/variants.h"
 #include "penstock/tensor/number.h"
 
@@ -122,21 +123,33 @@ std::string doubt(const Allowance& allowed) {
                   ", which draws random numbers: no two runs agree, so that nothing can be said of "
                   "it; to compare the rest of the network, export it with the numbers as an input");
   }
+  if (allowed.alone && allowed.empty) {
+    return concat("output '", allowed.output,
+                  "': the inputs hold no elements, so that no frame differs from another one, and "
+                  "whether frames get each other's outputs cannot be seen: give frames with "
+                  "elements (",
+                  OptionName::kFrames,
+                  ") where the inputs' shapes are open; where they are fixed, "
+                  "nothing more can be told");
+  }
   if (allowed.alone) {
     return concat("output '", allowed.output,
                   "': all frames are the same, so that the output of a wrong frame would pass too: "
-                  "give frames that differ (--input)");
+                  "give frames that differ (",
+                  OptionName::kFrames, ")");
   }
   if (allowed.compared && !allowed.told_apart) {
     return concat("output '", allowed.output,
                   "': different frames give what differs by less than ten times what is allowed, "
                   "so that the output of a wrong frame would pass too: give frames that the "
-                  "network answers differently (--input)");
+                  "network answers differently (",
+                  OptionName::kFrames, ")");
   }
   return concat("output '", allowed.output, "': the reference itself differs in ",
                 percent(allowed.own_rate),
                 " of its values where its inputs change in the last bits, or its engine's "
-                "settings: give frames on which it does not (--input)");
+                "settings: give frames on which it does not (",
+                OptionName::kFrames, ")");
 }
 
 /// By the second look, as far as it goes for the frames that it did not see; else by the first.
@@ -158,7 +171,8 @@ std::string reason_of_jumps(const OutputVerdict& output) {
                 percent(output.jumps->own_share),
                 " where its inputs or its quantisation steps change in the last bits, or its "
                 "engine's settings, so that a fault could look the same: give frames on which it "
-                "does not (--input)");
+                "does not (",
+                OptionName::kFrames, ")");
 }
 
 /// Decides on one output by what all frames showed.
@@ -404,7 +418,11 @@ void Judge::tell_apart(const Setting& setting, Reference& reference) {
       add(setting.further[i]);
     }
     const bool alone = !all.front().empty() && are_all_same(all);
-    for (auto& allowed : allowances_) allowed.alone = alone;
+    const bool empty = alone && std::ranges::all_of(all.front(), is_empty);
+    for (auto& allowed : allowances_) {
+      allowed.alone = alone;
+      allowed.empty = empty;
+    }
   }
   for (std::size_t f = 0; f < all.size(); ++f) {
     for (std::size_t g = 0; g < f; ++g) {

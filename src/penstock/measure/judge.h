@@ -45,6 +45,7 @@ struct Allowance {
   bool constant = false;     ///< Each frame has the same, and no other frame's can be wrong.
   bool discrete = true;      ///< Values are the same or jump: rounding alone changes none.
   bool alone = false;        ///< All frames were the same, so that none is a wrong one.
+  bool empty = false;        ///< ... for they hold no elements.
   bool compared = false;     ///< Two different frames were there.
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
 };

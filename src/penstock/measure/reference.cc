@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/backend/plain_model.h"
+#include "penstock/base/option_name.h"
 #include "penstock/device/device.h"
 #include "penstock/measure/side.h"
 #include "penstock/measure/states.h"
@@ -77,7 +78,7 @@ class Whole final : public Reference {
     const auto ports = model.outputs();
     const auto found = std::ranges::find(ports, output, &backend::Port::name);
     if (found != ports.end()) return static_cast<std::size_t>(found - ports.begin());
-    return invalid_argument("--model: expected an output '", output,
+    return invalid_argument(OptionName::kModel, ": expected an output '", output,
                             "' as the package has, found none; is it the model that the package "
                             "was made from?");
   }
@@ -207,10 +208,6 @@ Error refused(Error error, const std::filesystem::path& model) {
   std::erase(error.places, Where{Where::kText, kNameOfWhole});
   if (error.find(Where::kModel) == nullptr) {
     error = std::move(error).within({Where::kModel, model.string()});
-  }
-  if (error.code == Code::kUnimplemented) {
-    error =
-        std::move(error).adding("; for operators of your own give their library (--custom-ops)");
   }
   return std::move(error).within({Where::kWay, kNameOfWhole});
 }

@@ -10,9 +10,10 @@
 
 #include <unistd.h>
 
+#include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/measure/states.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::measure {
 namespace {
@@ -256,8 +257,8 @@ class SessionsSide final : public Side {
     std::vector<std::thread> threads(sessions_.size());
     Status started;
     for (std::size_t i = 0; i < sessions_.size() && started; ++i) {
-      started = pipeline::start_thread(
-          threads[i], [&, i] { samples[i] = measure_beside_others(i, round, counting); });
+      started = start_thread(threads[i],
+                             [&, i] { samples[i] = measure_beside_others(i, round, counting); });
       // Those that run do not wait for those that never will.
       if (!started) counting.fetch_sub(sessions_.size() - i);
     }
@@ -401,7 +402,7 @@ Result<std::vector<std::size_t>> match_inputs(const backend::PlainModel& model,
     }
     const auto found = std::ranges::find(plan.inputs, port.name, &plan::TensorInfo::name);
     if (found == plan.inputs.end()) {
-      return invalid_argument("--model: its input '", port.name,
+      return invalid_argument(OptionName::kModel, ": its input '", port.name,
                               "' is none of the package's; expected the model that the package "
                               "was made from");
     }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 
 namespace penstock::measure {
@@ -91,7 +92,7 @@ class Run {
     if (!expected && popped.outcome() == pipeline::Outcome::kError) {
       text += concat("; the reference fails too: the frame's values of ",
                      with_names("input", setting_.inputs),
-                     " or the model are at fault; check the frames (--input)");
+                     " or the model are at fault; check the frames (", OptionName::kFrames, ")");
     }
     report_.failures.push_back(std::move(text));
   }
@@ -104,7 +105,7 @@ class Run {
                     : concat(popped.error().message(), "; the reference fails too");
     const auto advice =
         frames::advice_on_random(popped.ok() ? error : popped.error(), setting_.inputs,
-                                 "give frames that come out with --input");
+                                 concat("give frames that come out (", OptionName::kFrames, ")"));
     report_.why_unjudged += advice;
   }
 
@@ -125,7 +126,8 @@ class Run {
 
 Finding VerifyReport::finding() const {
   if (failed > 0) return Finding::kWrong;
-  return unjudged > 0 ? std::max(Finding::kInconclusive, verdict.finding()) : verdict.finding();
+  return unjudged > 0 || compared_none() ? std::max(Finding::kInconclusive, verdict.finding())
+                                         : verdict.finding();
 }
 
 std::vector<std::string> VerifyReport::problems() const {

@@ -42,7 +42,9 @@ struct VerifyReport {
   std::string reference;              ///< What it was.
   std::vector<std::string> warnings;
 
-  /// kWrong also where a frame failed, kInconclusive where one could not be judged.
+  /// It was interrupted before a frame was judged: no output's own finding says anything.
+  [[nodiscard]] bool compared_none() const { return interrupted && frames == 0; }
+  /// kWrong also where a frame failed, kInconclusive where one could not be judged, or none was.
   [[nodiscard]] Finding finding() const;
   /// Failed frames, and those in which a wrong output differs: the first five.
   [[nodiscard]] std::vector<std::string> problems() const;

@@ -107,7 +107,7 @@ TEST(CutTest, NamesTheRangeOfIndices) {
   expect_error(chain_graph(), {"4"}, Code::kNotFound,
                "cut '4': expected a node index from 0 to 3; 'penstock show' lists them");
   expect_error(chain_graph(), {"#4"}, Code::kNotFound,
-               "cut '4': expected a node index from 0 to 3; 'penstock show' lists them");
+               "cut '#4': expected a node index from 0 to 3; 'penstock show' lists them");
   expect_error(chain_graph(), {"99999999999999999999999"}, Code::kNotFound,
                "cut '99999999999999999999999': expected a node index from 0 to 3; 'penstock show' "
                "lists them");
@@ -135,6 +135,7 @@ TEST(CutTest, WorksOnAGraphWithoutNodes) {
   graph.constant("y").output("y");
   EXPECT_EQ(cut(graph, {}), "");
   EXPECT_EQ(cut(graph, {"0"}), "error: cut '0': the graph has no nodes");
+  EXPECT_EQ(cut(graph, {"#0"}), "error: cut '#0': the graph has no nodes");
 }
 
 TEST(PinTest, MakesAStageOfEachDevice) {

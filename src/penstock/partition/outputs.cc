@@ -33,11 +33,23 @@ NodeId add_identity(Graph& graph, ValueId from, ValueId to) {
   return node;
 }
 
+/// A name that no graph nested in a reader of the value hides either.
+Result<std::string> name_for_readers(const Graph& graph, const graph::Value& value,
+                                     const std::string& wanted) {
+  std::string name = unused_name(graph, wanted);
+  for (std::size_t i = 0; i < value.consumers.size();) {
+    PENSTOCK_TRY(const bool hidden, graph::hides(graph.nodes[index(value.consumers[i])], name));
+    if (hidden) name = unused_name(graph, name + "_");
+    i = hidden ? 0 : i + 1;
+  }
+  return name;
+}
+
 /// Gives the constant another name and makes the output of its old one; its readers keep reading
 /// the constant, so that no stage depends on another for it.
 Result<NodeId> move_constant(Graph& graph, ValueId output) {
   auto copy = graph.value(output);
-  copy.name = unused_name(graph, copy.name + "/constant");
+  PENSTOCK_TRY(copy.name, name_for_readers(graph, copy, copy.name + "/constant"));
   copy.is_output = copy.is_input = false;
   const auto constant = static_cast<ValueId>(graph.values.size());
   graph.values.push_back(std::move(copy));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/base/near_names.h"
+#include "penstock/base/option_name.h"
 
 namespace penstock::partition {
 namespace {
@@ -36,7 +37,8 @@ Result<NodeId> resolve_index(const Graph& graph, const std::string& text, std::s
                       "backends'");
   }
   std::size_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto* first = text.data() + (text.starts_with('#') ? 1 : 0);
+  const auto [end, error] = std::from_chars(first, text.data() + text.size(), number);
   if (error == std::errc() && number < graph.nodes.size()) return static_cast<NodeId>(number);
   if (graph.nodes.empty()) return not_found(role, " '", text, "': the graph has no nodes");
   return not_found(role, " '", text, "': expected a node index from 0 to ", graph.nodes.size() - 1,
@@ -59,13 +61,13 @@ Result<NodeId> resolve_node(const Graph& graph, const std::string& text, std::st
   }
   if (const auto removed = graph.removed.find(text); removed != graph.removed.end()) {
     return not_found(role, " '", text, "': gone since the import (", removed->second,
-                     "); name what took its place, or import with --as-is");
+                     "); name what took its place, or import with ", OptionName::kAsIs);
   }
   const auto number = text.starts_with('#') ? text.substr(1) : text;
   const auto digits = std::string_view(number).substr(number.starts_with('-') ? 1 : 0);
   const bool is_number =
       !digits.empty() && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
-  return is_number ? resolve_index(graph, number, role) : no_such_name(graph, text, role);
+  return is_number ? resolve_index(graph, text, role) : no_such_name(graph, text, role);
 }
 
 }  // namespace penstock::partition

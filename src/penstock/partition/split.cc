@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "penstock/base/files.h"
+#include "penstock/base/option_name.h"
 #include "penstock/graph/batched.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/weight_store.h"
@@ -290,8 +291,8 @@ std::string advice_on_batch(const Error& error, const Graph& graph) {
   const Where* const input = error.find(Where::kInput);
   const auto is_it = [&](ValueId id) { return graph.value(id).name == input->name; };
   if (input == nullptr || !std::ranges::any_of(graph.inputs, is_it)) return concat("; ", kLeaveOut);
-  return concat("; bind it if it is the same for all frames (--constant ", input->name,
-                "=VALUE), or ", kLeaveOut);
+  return concat("; bind it if it is the same for all frames (", example_of_constant(input->name),
+                "), or ", kLeaveOut);
 }
 
 /// The model of one frame and those of several, which share its weights.

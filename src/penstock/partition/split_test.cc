@@ -170,7 +170,7 @@ TEST_F(SplitTest, WritesAConstantOutputThatANestedGraphReads) {
         then_branch = yes () => (float[2] a) { a = Add(t, k) },
         else_branch = no () => (float[2] b) {
           b = If (d) <
-            then_branch = deep () => (float[2] p) { p = Mul(t, k) },
+            then_branch = deep () => (float[2] "k/constant") { "k/constant" = Mul(t, k) },
             else_branch = deeper () => (float[2] q) { q = Identity(t) }>
         }>
       y = Abs(u)

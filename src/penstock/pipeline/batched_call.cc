@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "penstock/base/option_name.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ports.h"
 
@@ -65,8 +66,8 @@ Result<std::vector<int>> batch_sizes(const plan::Stage& stage) {
   });
   if (stage.batch.frames == 1 || !sizes.empty()) return sizes;
   return invalid_argument("batch: expected models for several frames of every partition, up to ",
-                          stage.batch.frames,
-                          ", found none; split the model again with --batch, or leave it out");
+                          stage.batch.frames, ", found none; split the model again with ",
+                          OptionName::kBatch, ", or leave it out");
 }
 
 Status BatchedCall::open(Executables ones, Executables several) {

@@ -2,6 +2,7 @@
 #include "penstock/pipeline/capacity.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "penstock/pipeline/edge.h"
@@ -170,16 +171,42 @@ std::uint64_t calls_bytes(const plan::Plan& plan, const Memories& memories) {
   return sum;
 }
 
-// Of a state's versions for all streams, if they lie here, and its initial value; nothing where its
-// shape has no bound.
+// Steps of which StateEdge knows the version for each seat: those of the frames in flight, where a
+// reader may be behind.
+std::uint64_t state_steps(const plan::Plan& plan, const plan::StateEdge& state) {
+  if (state_versions(plan, state) == StateEdge::kVersions) return StateEdge::kVersions;
+  std::uint64_t most = kLossyWindow;
+  for (const auto& edge : plan.edges) {
+    const bool leaves = !edge.to.empty() && edge.to.back() == plan::kPipelineOutput;
+    if (edge.policy != plan::FullPolicy::kBlock) return std::uint64_t{2} * kLossyWindow;
+    if (leaves) most = std::min(most, static_cast<std::uint64_t>(choose_capacity(plan, edge)));
+  }
+  return 2 * std::bit_ceil(most);
+}
+
+// What a state of all streams takes here beside the bytes of its values, about: small ones take far
+// more than theirs.
+std::uint64_t state_bookkeeping(const plan::Plan& plan, const plan::StateEdge& state) {
+  constexpr std::uint64_t kChunk = 16, kLeastChunk = 32, kHead = 8;  // Of the heap.
+  const auto* info = plan.find_tensor(state.to);
+  const std::uint64_t dims = info == nullptr ? 0 : info->type.dims.size() * sizeof(std::int64_t);
+  const auto dims_chunk = std::max((dims + kHead + kChunk - 1) / kChunk * kChunk, kLeastChunk);
+  const std::uint64_t value = sizeof(Tensor) + dims_chunk + sizeof(std::atomic<bool>);
+  const auto seat = sum_of(product(value, state_versions(plan, state)), state_steps(plan, state));
+  return product(seat, static_cast<std::uint64_t>(plan.streams.most));
+}
+
+// Of a state's versions for all streams, if they lie here, what keeps them, and its initial value;
+// nothing where its shape has no bound.
 std::optional<std::uint64_t> state_bytes(const plan::Plan& plan, const plan::StateEdge& state,
                                          const Memories& memories) {
   const auto* info = plan.find_tensor(state.to);
   const auto bytes = info == nullptr ? std::nullopt : info->type.max_bytes();
   if (!bytes) return std::nullopt;
-  if (memory_of(plan, state, memories) != nullptr) return bytes;
-  const auto most = static_cast<std::uint64_t>(plan.streams.most);
-  return product(*bytes, product(most, state_versions(plan, state)) + 1);
+  const bool here = memory_of(plan, state, memories) == nullptr;
+  const auto most = here ? static_cast<std::uint64_t>(plan.streams.most) : 0;
+  return sum_of(product(*bytes, product(most, state_versions(plan, state)) + 1),
+                state_bookkeeping(plan, state));
 }
 
 }  // namespace
@@ -488,21 +515,23 @@ Status check_memory(const plan::Plan& plan, const Options& options, const Memori
   }
   std::uint64_t states = 0;
   for (const auto& state : plan.states) {
-    const auto values =
-        product(static_cast<std::uint64_t>(plan.streams.most), state_versions(plan, state));
-    states = sum_of(states, state_bytes(plan, state, memories).value_or(0));
-    states = sum_of(states, product(values, sizeof(Tensor)));
+    const auto bytes = state_bytes(plan, state, memories);
+    states = sum_of(states, bytes ? *bytes : state_bookkeeping(plan, state));
   }
   const std::uint64_t calls = calls_bytes(plan, memories);
   sum = sum_of(sum_of(sum, states), calls);
   if (sum <= available_bytes) return {};
-  const auto beside = [&](const char* what, std::uint64_t bytes) {
+  const auto beside = [&](const char* what, std::uint64_t bytes, const std::string& advice) {
     return make_error(Code::kResourceExhausted, "the edges and ", what, " may take ", sum,
                       " bytes of memory, ", available_bytes, " are available; the ", what,
-                      " alone take ", bytes, " bytes");
+                      " alone take ", bytes, " bytes", advice);
   };
-  if (calls > std::max(states, most)) return beside("calls", calls);
-  if (states > most || largest == nullptr) return beside("states", states);
+  if (calls > std::max(states, most)) return beside("calls", calls, "");
+  if (states > most || largest == nullptr) {
+    const int streams = plan.streams.most;
+    return beside("states", states,
+                  streams > 1 ? concat(" for ", streams, " streams; allow fewer") : "");
+  }
   return make_error(Code::kResourceExhausted, "the edges may take ", sum, " bytes of memory, ",
                     available_bytes, " are available; the largest is '", edge_name(plan, *largest),
                     "' with ", slot_count(plan, *largest, options, memories), " slots and ", most,

@@ -11,6 +11,9 @@
 
 namespace penstock::pipeline {
 
+/// Dropped frames that may await their turn to come out, where an edge drops frames.
+inline constexpr int kLossyWindow = 4096;
+
 /// Replicas of a stage; 1 for the pipeline's own ends.
 std::size_t replicas_of(const plan::Plan& plan, int stage);
 

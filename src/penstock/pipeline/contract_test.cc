@@ -2,6 +2,24 @@
 //
 // PENSTOCK_CONTRACT_PLANS: how many, instead of the sweep; PENSTOCK_CONTRACT_SEED: from which on.
 // PENSTOCK_CONTRACT_AT_ONCE: how many run at a time, else as many as there are CPUs.
+//
+// What was wrong once has a case below, or one elsewhere where no plan of these shows it:
+// - an input that passes through: AnInputThatPassesThroughIsNotOverwritten
+// - run() of several threads: ThreadsThatRunFramesAtOnceGetEachItsOwn
+// - drain() where edges drop: DrainDoesNotWaitForResultsThatNobodyPops
+// - an acquired input: AnAcquiredInputIsAtItsBoundAndBlocksNobody; who waits for one:
+//   PipelineTest.APusherThatWaitsForItsTurnWakesAtCloseAndAtCancel
+// - outputs that are not as declared: WhatIsPutInAnOutputsPlaceConcernsItsFrameOnly
+// - a thread that is refused: HoldsForRandomPlans, by StartFault::kThread
+// - a call that hangs: HoldsWhereACallHangsAsAnotherPlanTakesTheFrames,
+//   HoldsWhereACallHangsBesideStagesElsewhere; left_behind_test.cc
+// - memory that runs out: PipelineTest.RunningOutOfMemoryIsAnError
+// - a result that is held: PipelineTest.AResultThatIsHeldKeepsItsValuesAndNothingOfTheStages
+// - parameters: ParametersTest.ValuesThatNoFrameReadsAreFreedWhileAReplicaIdles
+// - states that wait for several frames:
+//   CapacityTest.StagesWaitForOneFrameAtATimeWhereAStateCrossesOrAnEdgeDrops
+// - items that share a byte: Items.ThatDoNotBeginAtWholeBytesAreRefused
+// - thousands of pipelines, stages and frames: scale_test.cc
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -102,6 +120,54 @@ void remove_last_stage(Case& c) {
   if (c.outputs.empty()) c.outputs.push_back(first - 1);
 }
 
+constexpr void (*kSimplerCases[])(Case&) = {
+    [](Case& c) { c.frames = (c.frames + 1) / 2; },
+    [](Case& c) { c.frames -= c.frames > 1 ? 1 : 0; },
+    [](Case& c) {
+      if (!c.runs) c.pushers = c.poppers = 0;
+    },
+    [](Case& c) { c.nags = false; },
+    [](Case& c) { c.hold = 0; },
+    [](Case& c) { c.borrow = false; },
+    [](Case& c) { c.poppers = 0; },
+    [](Case& c) {
+      c.end_at = 1 << 20;
+      c.meddles = false;
+    },
+    [](Case& c) { c.max_age_us = 0; },
+    [](Case& c) { c.past = 0; },
+    [](Case& c) { c.cancels = false; },
+    [](Case& c) { c.called = 0; },
+    [](Case& c) { c.swap_at = -1; },
+    [](Case& c) { c.bad_swap_at = -1; },
+    [](Case& c) { c.drain_at = -1; },
+    [](Case& c) { c.max_held = 1; },
+    [](Case& c) { c.stop_at_error = false; },
+    [](Case& c) { c.pops = Pops::kAtOnce; },
+    [](Case& c) { c.in_flight = 0; },
+    [](Case& c) { c.streams = c.most_streams = 1; },
+    [](Case& c) { c.most_streams = c.streams; },
+    [](Case& c) {
+      c.states.clear();
+      for (auto& stage : c.stages) stage.states.clear();
+    },
+};
+
+constexpr void (*kSimplerStages[])(StageCase&) = {
+    [](StageCase& s) { s.fault = Fault::kNone; },
+    [](StageCase& s) { s.accelerators = 0; },
+    [](StageCase& s) { s.far = false; },
+    [](StageCase& s) { s.replicas = s.accelerators == 3 ? 2 : 1; },
+    [](StageCase& s) { s.parameter = false; },
+    [](StageCase& s) { s.stateful = false; },
+    [](StageCase& s) { s.in_two = false; },
+    [](StageCase& s) { s.together = 1; },
+    [](StageCase& s) { s.lanes = 0; },
+    [](StageCase& s) {
+      if (s.reads.size() > 1 && !s.each) s.reads.pop_back();
+    },
+};
+
 std::vector<Case> simpler(const Case& given) {
   std::vector<Case> list;
   const auto with = [&](const auto& change) {
@@ -111,35 +177,7 @@ std::vector<Case> simpler(const Case& given) {
     if (describe(made) != describe(given)) list.push_back(std::move(made));
   };
   if (given.stages.size() > 1) with(remove_last_stage);
-  with([](Case& c) { c.frames = (c.frames + 1) / 2; });
-  with([](Case& c) { c.frames -= c.frames > 1 ? 1 : 0; });
-  with([](Case& c) {
-    if (!c.runs) c.pushers = c.poppers = 0;
-  });
-  with([](Case& c) { c.nags = false; });
-  with([](Case& c) { c.hold = 0; });
-  with([](Case& c) { c.borrow = false; });
-  with([](Case& c) { c.poppers = 0; });
-  with([](Case& c) {
-    c.end_at = 1 << 20;
-    c.meddles = false;
-  });
-  with([](Case& c) { c.max_age_us = 0; });
-  with([](Case& c) { c.past = 0; });
-  with([](Case& c) { c.cancels = false; });
-  with([](Case& c) { c.called = 0; });
-  with([](Case& c) { c.swap_at = -1; });
-  with([](Case& c) { c.bad_swap_at = -1; });
-  with([](Case& c) { c.max_held = 1; });
-  with([](Case& c) { c.stop_at_error = false; });
-  with([](Case& c) { c.pops = Pops::kAtOnce; });
-  with([](Case& c) { c.in_flight = 0; });
-  with([](Case& c) { c.streams = c.most_streams = 1; });
-  with([](Case& c) { c.most_streams = c.streams; });
-  with([](Case& c) {
-    c.states.clear();
-    for (auto& stage : c.stages) stage.states.clear();
-  });
+  for (const auto change : kSimplerCases) with(change);
   for (std::size_t i = 0; i < given.outputs.size() && given.outputs.size() > 1; ++i) {
     with([i](Case& c) { c.outputs.erase(c.outputs.begin() + static_cast<std::ptrdiff_t>(i)); });
   }
@@ -147,18 +185,7 @@ std::vector<Case> simpler(const Case& given) {
     with([i](Case& c) { c.edges[i] = EdgeCase(); });
   }
   for (std::size_t i = 0; i < given.stages.size(); ++i) {
-    with([i](Case& c) { c.stages[i].fault = Fault::kNone; });
-    with([i](Case& c) { c.stages[i].accelerators = 0; });
-    with([i](Case& c) { c.stages[i].far = false; });
-    with([i](Case& c) { c.stages[i].replicas = c.stages[i].accelerators == 3 ? 2 : 1; });
-    with([i](Case& c) { c.stages[i].parameter = false; });
-    with([i](Case& c) { c.stages[i].stateful = false; });
-    with([i](Case& c) { c.stages[i].in_two = false; });
-    with([i](Case& c) { c.stages[i].together = 1; });
-    with([i](Case& c) { c.stages[i].lanes = 0; });
-    with([i](Case& c) {
-      if (c.stages[i].reads.size() > 1 && !c.stages[i].each) c.stages[i].reads.pop_back();
-    });
+    for (const auto change : kSimplerStages) with([&](Case& c) { change(c.stages[i]); });
   }
   return list;
 }
@@ -222,7 +249,7 @@ std::optional<std::uint64_t> number_from(const char* variable) {
 }
 
 /// `count` plans, told by their place among them, several at once.
-void run_plans(std::uint64_t count, const std::function<std::uint64_t(std::uint64_t)>& seed_of) {
+void run_plans(std::uint64_t count, const std::function<Case(std::uint64_t)>& case_at) {
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> failed{false};
   std::vector<std::thread> runners;
@@ -231,10 +258,10 @@ void run_plans(std::uint64_t count, const std::function<std::uint64_t(std::uint6
   for (std::uint64_t i = 0; i < std::max<std::uint64_t>(1, at_once); ++i) {
     runners.emplace_back([&] {
       for (auto place = next++; place < count && !failed; place = next++) {
-        const auto seed = seed_of(place);
-        if (keeps_contract(make_case(seed))) continue;
+        const auto given = case_at(place);
+        if (keeps_contract(given)) continue;
         failed = true;
-        ADD_FAILURE() << "again: PENSTOCK_CONTRACT_PLANS=1 PENSTOCK_CONTRACT_SEED=" << seed;
+        ADD_FAILURE() << "again: PENSTOCK_CONTRACT_PLANS=1 PENSTOCK_CONTRACT_SEED=" << given.seed;
       }
     });
   }
@@ -246,24 +273,65 @@ TEST(Contract, HoldsForRandomPlans) {
   constexpr std::uint64_t kBlock = 100, kBlocks = 200;
   if (const auto plans = number_from("PENSTOCK_CONTRACT_PLANS")) {
     const auto first = number_from("PENSTOCK_CONTRACT_SEED").value_or(0);
-    return run_plans(*plans, [&](std::uint64_t place) { return first + place; });
+    return run_plans(*plans, [&](std::uint64_t place) { return make_case(first + place); });
   }
   const auto blocks = sampled(kSlow ? kBlocks / 8 : kBlocks);
-  run_plans(blocks.size() * kBlock,
-            [&](std::uint64_t place) { return blocks[place / kBlock] * kBlock + place % kBlock; });
+  run_plans(blocks.size() * kBlock, [&](std::uint64_t place) {
+    return make_case(blocks[place / kBlock] * kBlock + place % kBlock);
+  });
 }
 
-// Rare among all plans: a peer is lost while an error, or the caller, ends the pipeline.
-TEST(Contract, HoldsWhereAPeerIsLostAsThePipelineEnds) {
-  const auto count = number_from("PENSTOCK_CONTRACT_PLANS").value_or(kSlow ? 20 : 200);
-  std::vector<std::uint64_t> seeds;
-  for (auto seed = number_from("PENSTOCK_CONTRACT_SEED").value_or(0); seeds.size() < count;
+/// `count` plans that are rare among all: those that `choose` takes, which may change them.
+void run_rare_plans(std::uint64_t count, const std::function<bool(Case&)>& choose) {
+  count = number_from("PENSTOCK_CONTRACT_PLANS").value_or(count);
+  std::vector<Case> chosen;
+  for (auto seed = number_from("PENSTOCK_CONTRACT_SEED").value_or(0); chosen.size() < count;
        ++seed) {
-    const auto made = make_case(seed);
-    const bool ends = made.stop_at_error || made.end != End::kClose;
-    if (ends && std::ranges::any_of(made.stages, &StageCase::far)) seeds.push_back(seed);
+    auto made = make_case(seed);
+    if (choose(made)) chosen.push_back(std::move(made));
   }
-  run_plans(count, [&](std::uint64_t place) { return seeds[place]; });
+  run_plans(count, [&](std::uint64_t place) { return chosen[place]; });
+}
+
+// A peer is lost while an error, or the caller, ends the pipeline.
+TEST(Contract, HoldsWhereAPeerIsLostAsThePipelineEnds) {
+  run_rare_plans(kSlow ? 20 : 200, [](Case& made) {
+    const bool ends = made.stop_at_error || made.end != End::kClose;
+    return ends && std::ranges::any_of(made.stages, &StageCase::far);
+  });
+}
+
+bool is_elsewhere(const StageCase& stage) {
+  return stage.far || stage.accelerators > 0;
+}
+
+// A call hangs before another plan takes the frames, or meanwhile, or in the other plan.
+TEST(Contract, HoldsWhereACallHangsAsAnotherPlanTakesTheFrames) {
+  run_rare_plans(kSlow ? 10 : 100, [](Case& made) {
+    if (made.swap_at < 0 || std::ranges::any_of(made.stages, is_elsewhere)) return false;
+    Dice dice(made.seed ^ 0x4a96U);
+    plant_hang(made, dice);
+    return made.has(Fault::kHang);
+  });
+}
+
+// A call hangs here, before, behind or beside stages on devices and at peers that come and go.
+TEST(Contract, HoldsWhereACallHangsBesideStagesElsewhere) {
+  run_rare_plans(kSlow ? 10 : 100, [](Case& made) {
+    if (made.runs || std::ranges::none_of(made.stages, is_elsewhere)) return false;
+    Dice dice(made.seed ^ 0x4a97U);
+    plant_hang(made, dice);
+    return std::ranges::any_of(made.stages, [](const StageCase& stage) {
+      return stage.fault == Fault::kHang && !is_elsewhere(stage);
+    });
+  });
+}
+
+// What a plan has with devices and peers that come and go ends beside another plan's.
+TEST(Contract, HoldsWhereAPlanElsewhereTakesTheFramesOfAnother) {
+  run_rare_plans(kSlow ? 10 : 100, [](Case& made) {
+    return made.swap_at >= 0 && std::ranges::any_of(made.stages, is_elsewhere);
+  });
 }
 
 StageCase stage_of(std::vector<int> reads, Fault fault = Fault::kNone, std::size_t every = 1) {
@@ -290,6 +358,32 @@ TEST(Contract, AnInputThatPassesThroughIsNotOverwritten) {
   auto given = case_of({stage_of({0}), stage_of({1})}, {0, 2});
   given.edges = {
       {4, plan::FullPolicy::kBlock}, {1, plan::FullPolicy::kLatest}, {4, plan::FullPolicy::kBlock}};
+  EXPECT_TRUE(keeps_contract(given));
+}
+
+TEST(Contract, ThreadsThatRunFramesAtOnceGetEachItsOwn) {
+  auto given = case_of({stage_of({0})}, {1});
+  given.runs = true;
+  given.pushers = 3;
+  given.frames = 300;
+  EXPECT_TRUE(keeps_contract(given));
+}
+
+TEST(Contract, DrainDoesNotWaitForResultsThatNobodyPops) {
+  auto given = case_of({stage_of({0}), stage_of({1})}, {2});
+  given.edges = {EdgeCase(), {4, plan::FullPolicy::kDropOldest}, EdgeCase()};
+  given.in_flight = 32;  // More than the edges hold.
+  given.drain_at = 16;
+  EXPECT_TRUE(keeps_contract(given));
+}
+
+// However short the list was that the slot had before, and though some slots are given back.
+TEST(Contract, AnAcquiredInputIsAtItsBoundAndBlocksNobody) {
+  auto given = case_of({stage_of({0})}, {1});
+  given.tensors[0].items = true;
+  given.edges[0].capacity = 1;
+  given.borrow = given.nags = true;
+  given.pops = Pops::kAtOnce;
   EXPECT_TRUE(keeps_contract(given));
 }
 

@@ -1,12 +1,15 @@
 // Keeps frames in lists by push and by stream under a lock, which callbacks run without.
 #include "penstock/pipeline/delivery.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
+#include "penstock/base/thread.h"
+#include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/state.h"
-#include "penstock/pipeline/thread.h"
+#include "penstock/pipeline/timeout.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -34,15 +37,20 @@ void Delivery::List::append(Entry* entry) {
 }
 
 Status Delivery::start(State& state) {
-  if (thread_.joinable()) return {};
+  if (runner_.load(std::memory_order_acquire) != Runner::kNone) return {};
   try {
-    entries_ = std::vector<Entry>(state.records.size());
+    std::vector<Entry> entries(state.records.size());
+    const std::scoped_lock lock(mutex_);  // Who drains may look.
+    entries_ = std::move(entries);
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }
   state_ = &state;
   state.loans.expect_callbacks();
-  return start_thread(thread_, [this] { loop(); });
+  const std::scoped_lock lock(mutex_);
+  PENSTOCK_CHECK_OK(start_thread(thread_, [this] { loop(); }));
+  runner_.store(Runner::kRuns, std::memory_order_release);
+  return {};
 }
 
 void Delivery::make_room(Streams::Seat seat) {
@@ -118,16 +126,22 @@ void Delivery::take(Entry& entry) {
 }
 
 void Delivery::loop() {
+  std::shared_ptr<State> kept;  // Goes after the lock, which is the state's.
   std::unique_lock lock(mutex_);
   for (;;) {
     if (Entry* const entry = next()) {
+      calling_here_ = true;
       call(*entry, lock);
+      calling_here_ = false;
     } else if (ends_ && !calling_) {
-      return;
+      break;
     } else {
       changed_.wait(lock);
     }
   }
+  kept = std::move(kept_);
+  if (runner_ == Runner::kRuns) runner_ = Runner::kEnded;
+  ended_.notify_all();
 }
 
 void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
@@ -136,6 +150,7 @@ void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
   Done done = std::exchange(entry.done, nullptr);
   const bool is_brief = entry.brief;
   calling_ = true;
+  called_ = frame;
   lock.unlock();
   const Turns* const before = std::exchange(t_called_back, state_->turns.get());
   const bool was_brief = std::exchange(t_is_brief, is_brief);
@@ -149,21 +164,54 @@ void Delivery::call(Entry& entry, std::unique_lock<std::mutex>& lock) {
   done = nullptr;  // What it holds may want the lock.
   lock.lock();
   calling_ = false;
+  returned_.notify_all();
+}
+
+std::size_t Delivery::uncalled(FrameNumber end) const {
+  const auto waits = [&](const Entry& entry) { return entry.done && entry.frame < end; };
+  return static_cast<std::size_t>(std::ranges::count_if(entries_, waits)) +
+         (calling_ && called_ < end ? 1U : 0U);
+}
+
+std::size_t Delivery::wait_until_called(FrameNumber end, std::int64_t deadline) {
+  std::unique_lock lock(mutex_);
+  wait_until(returned_, lock, deadline, [&] { return uncalled(end) == 0; });
+  return uncalled(end);
+}
+
+void Delivery::cancel_what_stages_left() {
+  for (auto& entry : entries_) {
+    if (!entry.done || entry.ready) continue;
+    state_->record(entry.frame).fail(Outcome::kCancelled, [&] { return state_->ending.error(); });
+    make_ready(entry);
+  }
+}
+
+bool Delivery::finish(std::int64_t deadline) {
+  std::unique_lock lock(mutex_);
+  if (runner_ == Runner::kNone) return true;
+  cancel_what_stages_left();
+  ends_ = true;
+  changed_.notify_one();
+  return wait_until(ended_, lock, deadline, [&] { return runner_ != Runner::kRuns; });
 }
 
 void Delivery::end() {
-  if (!thread_.joinable()) return;
-  {
-    const std::scoped_lock lock(mutex_);
-    for (auto& entry : entries_) {
-      if (!entry.done || entry.ready) continue;
-      state_->record(entry.frame).fail(Outcome::kCancelled, [&] { return state_->ending.error(); });
-      make_ready(entry);
-    }
-    ends_ = true;
-  }
-  changed_.notify_one();
-  thread_.join();
+  finish(kNever);
+  const std::scoped_lock lock(mutex_);
+  if (thread_.joinable()) thread_.join();  // It needs the lock no more.
+}
+
+std::optional<std::string> Delivery::leave_behind() {
+  const std::scoped_lock lock(mutex_);
+  if (runner_ != Runner::kRuns || !calling_here_) return std::nullopt;
+  kept_ = state_->shared_from_this();
+  thread_.detach();
+  runner_ = Runner::kLeftBehind;
+  ended_.notify_all();
+  return concat("the callback of frame ", called_,
+                " goes on; the pipeline ends without it, and leaves its thread behind, which gives "
+                "the frames after it to their callbacks once it returns");
 }
 
 }  // namespace penstock::pipeline

@@ -1,6 +1,7 @@
 // What each frame is pushed with, and what is done to it alone.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -17,6 +18,7 @@
 
 #include "penstock/base/words.h"
 #include "penstock/device/affinity.h"
+#include "penstock/pipeline/parker.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/no_more_threads.h"
@@ -26,6 +28,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
@@ -375,6 +378,32 @@ TEST(PriorityTest, AHighOneGoesBeforeNormalOnesThatWait) {
   }
 }
 
+// The second looks all the time, and is awake when the first has to be woken.
+TEST(PriorityTest, WhoeverLooksOftenDoesNotGoBeforeThoseInLine) {
+  for (int round = 0; round < 200; ++round) {
+    Turn turn;
+    ASSERT_TRUE(turn.begin(kNever, [] { return false; }));
+    std::vector<int> order;
+    std::array<std::atomic<int>, 2> looks{};
+    const auto wait = [&](int name, std::int64_t next_look) {
+      std::thread waiter([&, name, next_look] {
+        const auto over = [&] { return ++looks[name] < 0; };
+        EXPECT_TRUE(turn.begin(false, over, [=] { return next_look; }));
+        order.push_back(name);
+        turn.end();
+      });
+      while (looks[name] == 0) std::this_thread::yield();
+      return waiter;
+    };
+    std::thread first = wait(0, kNever);
+    std::thread second = wait(1, 0);
+    turn.end();
+    first.join();
+    second.join();
+    ASSERT_THAT(order, ElementsAre(0, 1));
+  }
+}
+
 // Whoever goes away, those behind it still get their turn.
 TEST(PriorityTest, AHighOneThatTimesOutLeavesTheTurnToTheOthers) {
   Gate gate;
@@ -420,8 +449,8 @@ struct Received {
         threads.insert(device::this_thread_id());
         numbers.push_back(output.number());
         outputs.push_back(std::move(output));
+        changed.notify_all();  // With the lock: who waited may free this at once.
       }
-      changed.notify_all();
     };
   }
   void wait_for(std::size_t count) {
@@ -601,6 +630,37 @@ TEST_F(CallbackTest, AreGivenFramesThatFailedToo) {
   EXPECT_FALSE(pipeline->cancel(0));
 }
 
+// A callback that has begun and one that has not: both have returned once it is drained.
+TEST_F(CallbackTest, HaveReturnedOnceThePipelineIsDrained) {
+  gate.stops = -1;
+  std::binary_semaphore entered{0}, open{0};
+  std::atomic<int> returned = 0;
+  push(*pipeline, 1, {.done = [&](const Output&) {
+    entered.release();
+    open.acquire();
+    ++returned;
+  }});
+  push(*pipeline, 2, {.done = [&](const Output&) { ++returned; }});
+  entered.acquire();
+  const Status late = pipeline->drain(milliseconds(50));
+  EXPECT_THAT(late ? "" : late.error().message(), HasSubstr("2 callbacks have not returned"));
+  auto drained = std::async(std::launch::async, [&] {
+    EXPECT_TRUE(pipeline->drain(kLong));
+    return returned.load();
+  });
+  open.release();
+  EXPECT_EQ(drained.get(), 2);
+  EXPECT_TRUE(pipeline->run(std::vector{number(3)}));
+  EXPECT_TRUE(pipeline->reset_states());
+}
+
+TEST_F(CallbackTest, MayDrainThePipelineThemselves) {
+  gate.stops = -1;
+  std::promise<Status> drained;
+  push(*pipeline, 1, {.done = [&](const Output&) { drained.set_value(pipeline->drain(kLong)); }});
+  EXPECT_TRUE(drained.get_future().get());
+}
+
 TEST_F(CallbackTest, AreCalledBeforeThePipelineEnds) {
   for (int i = 0; i < 4; ++i) {
     push(*pipeline, static_cast<float>(10 + i), {.done = received.done(), .in_order = i % 2 == 0});
@@ -614,6 +674,86 @@ TEST_F(CallbackTest, AreCalledBeforeThePipelineEnds) {
   opens.join();
   pipeline.reset();
   EXPECT_THAT(received.numbers, ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(CallbackTest, OneThatBlocksIsLeftBehindWithThoseAfterIt) {
+  static std::binary_semaphore entered{0}, open{0};  // They outlive the pipeline.
+  push(*pipeline, 0, {.done = [&](const Output&) {
+    entered.release();
+    open.acquire();
+  }});
+  entered.acquire();
+  push(*pipeline, 1, {.done = received.done()});
+  EXPECT_FALSE(pipeline->end(milliseconds(1)));
+  const auto left = pipeline->leave_behind();
+  EXPECT_THAT(left.calls, IsEmpty());
+  EXPECT_THAT(left.callbacks, ElementsAre(HasSubstr("the callback of frame 0 goes on")));
+  EXPECT_THAT(pipeline->leave_behind().callbacks, IsEmpty());
+  EXPECT_TRUE(pipeline->end(kForever));
+  pipeline.reset();
+  EXPECT_THAT(received.numbers, IsEmpty());
+  open.release();
+  received.wait_for(1);
+  received.release();
+  while (network.backend->alive() > 0) std::this_thread::yield();
+}
+
+TEST_F(CallbackTest, ThatBlockInAPlanThatWasReplacedAreLeftBehindToo) {
+  static std::binary_semaphore entered{0}, open{0};
+  push(*pipeline, 0, {.done = [&](const Output&) {
+    entered.release();
+    open.acquire();
+  }});
+  entered.acquire();
+  ASSERT_TRUE(pipeline->replace(network.plan, "", network.registry));
+  push(*pipeline, 1, {});
+  EXPECT_TRUE(pop(*pipeline).ok());  // Nothing of the old plan is to be popped any more.
+  EXPECT_FALSE(pipeline->end(milliseconds(1)));
+  EXPECT_THAT(pipeline->leave_behind().callbacks, ElementsAre(HasSubstr("frame 0")));
+  pipeline.reset();
+  open.release();
+  while (network.backend->alive() > 0) std::this_thread::yield();
+}
+
+// The thread for callbacks is at none: nothing may be left, nor said to be.
+TEST_F(CallbackTest, ABriefOneOnAStagesThreadIsNotLeftBehind) {
+  std::binary_semaphore entered{0}, open{0};
+  push(*pipeline, 0,
+       {.done =
+            [&](const Output&) {
+              entered.release();
+              open.acquire();
+            },
+        .brief = true});
+  entered.acquire();
+  push(*pipeline, 1, {.done = received.done()});
+  EXPECT_FALSE(pipeline->end(milliseconds(1)));
+  EXPECT_THAT(pipeline->leave_behind().callbacks, IsEmpty());
+  open.release();
+  EXPECT_TRUE(pipeline->end(kForever));
+  EXPECT_THAT(received.numbers, ElementsAre(1));
+}
+
+TEST_F(CallbackTest, OfAPlanThatWasReplacedHaveReturnedOnceThePipelineIsDrained) {
+  std::binary_semaphore entered{0}, open{0};
+  push(*pipeline, 0, {.done = [&](const Output&) {
+    entered.release();
+    open.acquire();
+  }});
+  entered.acquire();
+  ASSERT_TRUE(pipeline->replace(network.plan, "", network.registry));
+  push(*pipeline, 1, {});
+  EXPECT_TRUE(pop(*pipeline).ok());  // Nothing of the old plan is to be popped any more.
+  const Status late = pipeline->drain(milliseconds(50));
+  EXPECT_THAT(late ? "" : late.error().message(), HasSubstr("1 callback has not returned"));
+  open.release();
+  EXPECT_TRUE(pipeline->drain(kLong));
+}
+
+TEST_F(CallbackTest, OneMayAskForTheEndAndIsNotWaitedFor) {
+  std::promise<bool> ended;
+  push(*pipeline, 0, {.done = [&](const Output&) { ended.set_value(pipeline->end(kForever)); }});
+  EXPECT_TRUE(ended.get_future().get());
 }
 
 // Nothing passes these on: the device holds them, and the stages leave at once.
@@ -710,6 +850,24 @@ TEST_P(HeldTest, OneResultStopsNobody) {
   EXPECT_EQ(&kept, &held[0]);  // Who refers to it finds it where it was.
   EXPECT_EQ(kept.data(), data);
   EXPECT_EQ(pipeline->stats().stages[0].allocations, 1U);
+}
+
+// Nothing is popped any more: nothing but the push itself can ask for the slot.
+TEST_P(HeldTest, OneResultStopsNoCallbacksOfPushesThatDoNotWait) {
+  auto pipeline = start(network, {.capacity = GetParam()});
+  push(*pipeline, 7);
+  const Output held = pop(*pipeline);
+  for (int i = 0; i < 100; ++i) {
+    std::promise<float> came;
+    const FrameOptions options{
+        .done = [&](const Output& output) { came.set_value(value_of(output[0])); }};
+    auto pushed = pipeline->try_push(std::vector{number(static_cast<float>(i))}, options);
+    for (const auto end = Clock::now() + kLong / 10; !pushed && Clock::now() < end;)
+      pushed = pipeline->try_push(std::vector{number(static_cast<float>(i))}, options);
+    ASSERT_TRUE(pushed) << pushed.error().message();
+    EXPECT_EQ(came.get_future().get(), 2 * static_cast<float>(i));
+  }
+  expect(held, 7);
 }
 
 TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {

@@ -11,19 +11,24 @@ void Ending::advance(Life to, Error cause) {
     const std::scoped_lock cause_lock(cause_mutex_);
     if (cause_.reason.empty() && !cancelled()) cause_ = std::move(cause);
   }
+  go_on(to);
+}
+
+void Ending::go_on(Life to) {
   if (life() < to) life_.store(to, std::memory_order_seq_cst);
 }
 
 void Ending::replace() {
   replaced_.store(true, std::memory_order_seq_cst);  // First: who sees the end sees what follows.
-  life_.store(Life::kClosed, std::memory_order_seq_cst);
+  go_on(Life::kClosed);
 }
 
 Error Ending::error() const {
   const std::scoped_lock lock(cause_mutex_);
   if (!cause_.reason.empty()) {
-    return make_error(Code::kCancelled,
-                      "the pipeline stopped at its first error: ", cause_.message());
+    Error told = cause_;  // With its places: a program asks for the stage.
+    told.code = Code::kCancelled;
+    return std::move(told).within("the pipeline stopped at its first error");
   }
   return make_error(Code::kCancelled,
                     cancelled() ? "the pipeline was cancelled" : "the pipeline is closed");

@@ -11,7 +11,7 @@
 
 namespace penstock::pipeline {
 
-/// A pipeline's life. It only goes forward; Ending::advance() is the one way on.
+/// A pipeline's life. It only goes forward, by Ending::advance() and replace().
 enum class Life : std::uint8_t {
   kOpen,       ///< Takes frames.
   kClosed,     ///< Takes no more; those in flight finish.
@@ -35,7 +35,8 @@ class Ending {
   /// Whether it did: then the pipeline goes on behind this end.
   [[nodiscard]] bool replaced() const { return replaced_.load(std::memory_order_seq_cst); }
 
-  /// What is told to those who come too late. \pre closed()
+  /// What is told to those who come too late: the cause at its places, if there is one. \pre
+  /// closed()
   [[nodiscard]] Error error() const;
 
   /// This frame and those behind it fail, as a call hangs there.
@@ -60,6 +61,7 @@ class Ending {
   std::mutex commit;
 
  private:
+  void go_on(Life to);  // The one that writes `life_`. Its caller has `commit`.
   [[nodiscard]] Life life() const { return life_.load(std::memory_order_seq_cst); }
 
   // Read for every frame, by every thread, and written seldom: of a cache line that is not

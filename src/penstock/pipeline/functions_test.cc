@@ -198,11 +198,10 @@ TEST(FunctionStage, WhatCannotRunIsRefusedBySentence) {
   EXPECT_EQ(message([&](auto& n) { replicate(n), n.plan.stages[0].stateful = true; }),
             "plan: stage 'f': is stateful and sees the frames in order: expected one replica, "
             "found 2");
-  EXPECT_EQ(
-      message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; },
-              {.native_code = false}),
-      "stage 'f': function library 'functions/libf.so': native code is not "
-      "allowed here; leave out --no-native-code, in Python native_code=False, if you trust it");
+  EXPECT_EQ(message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; },
+                    {.native_code = false}),
+            "stage 'f': function library 'functions/libf.so': native code is not "
+            "allowed here; leave out --no-native-code, if you trust it");
   EXPECT_THAT(message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; }),
               HasSubstr("function library 'libf.so': no such file"));
 }
@@ -750,7 +749,7 @@ TEST(Ending, LeavesACallBehindWhoseClockIsPaused) {
   ASSERT_TRUE(pipeline->push(std::vector{number(1)}, kLong));
   stuck.entered.acquire();
   EXPECT_FALSE(pipeline->end(std::chrono::milliseconds(1)));
-  EXPECT_THAT(pipeline->leave_behind(), ElementsAre(HasSubstr("stage 'waits': frame 0")));
+  EXPECT_THAT(pipeline->leave_behind().calls, ElementsAre(HasSubstr("stage 'waits': frame 0")));
   pipeline.reset();
   stuck.open.release();
 }
@@ -776,10 +775,10 @@ TEST(Ending, LeavesACallThatHangsBehind) {
   }
   stuck.entered.acquire();
   EXPECT_FALSE(pipeline->end(kNoWait));
-  EXPECT_THAT(pipeline->leave_behind(),
+  EXPECT_THAT(pipeline->leave_behind().calls,
               ElementsAre(HasSubstr("stage 'hangs': frame 0: the call has run for")));
   EXPECT_TRUE(pipeline->end(kForever));
-  EXPECT_THAT(pipeline->leave_behind(), IsEmpty());
+  EXPECT_THAT(pipeline->leave_behind().calls, IsEmpty());
   for (int i = 0; i < 3; ++i) {
     auto popped = pipeline->pop(kLong);
     ASSERT_TRUE(popped && *popped);
@@ -797,7 +796,7 @@ TEST(Ending, LeavesNothingBehindWhereNoCallIsInProgress) {
   ASSERT_TRUE(pipeline->push(std::vector{number(1)}, kLong));
   ASSERT_TRUE(pipeline->drain());
   EXPECT_TRUE(pipeline->end(kForever));
-  EXPECT_THAT(pipeline->leave_behind(), IsEmpty());
+  EXPECT_THAT(pipeline->leave_behind().calls, IsEmpty());
 }
 
 TEST(Ending, FramesThatAreGivenUpAreNotComputedAndThoseBehindAre) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/pipeline/worker.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -46,12 +48,16 @@ Status carry_parameters(const State& old, State& fresh) {
   return {};
 }
 
-void add_first_calls(const State& state, std::vector<std::uint64_t>& to) {
+void add_first_calls(const State& state, std::vector<CallStats>& to) {
   for (const auto& worker : state.workers) {
     if (&worker->stage() != state.stages.front().get()) continue;
-    to.resize(std::max(to.size(), worker->calls.size()));
-    for (std::size_t n = 0; n < worker->calls.size(); ++n) {
-      to[n] += worker->calls[n].load(std::memory_order_relaxed);
+    to.resize(std::max(to.size(), worker->meter.calls.size()));
+    for (std::size_t n = 0; n < worker->meter.calls.size(); ++n) {
+      const auto more = worker->meter.call_stats(n + 1);
+      to[n].calls += more.calls;
+      to[n].input_ns += more.input_ns;
+      to[n].infer_ns += more.infer_ns;
+      to[n].output_ns += more.output_ns;
     }
   }
 }
@@ -92,6 +98,13 @@ std::vector<std::shared_ptr<State>> Generations::all() const {
   return {live_.begin(), live_.end()};
 }
 
+std::vector<std::shared_ptr<State>> Generations::with_threads() const {
+  const std::scoped_lock lock(mutex_);
+  auto states = ending_;
+  states.push_back(live_.back());
+  return states;
+}
+
 void Generations::hurry(FrameNumber frame) {
   const std::scoped_lock lock(mutex_);
   for (const auto& state : live_) {
@@ -114,7 +127,7 @@ Generations::Looked Generations::look() const {
   }
 }
 
-std::vector<std::uint64_t> Generations::first_calls() const {
+std::vector<CallStats> Generations::first_calls() const {
   const std::scoped_lock lock(mutex_);
   auto calls = ended_calls_;
   for (const auto& state : ending_) add_first_calls(*state, calls);
@@ -147,7 +160,7 @@ void Generations::end_pushers_turn() {
   turns->pusher.end();
 }
 
-Status Generations::take_turn_between_frames(const char* what) {
+Status Generations::take_turn_between_frames(std::string_view what) {
   const auto refused = [&](const char* why) {
     return make_error(Code::kFailedPrecondition, what, ": ", why);
   };
@@ -196,6 +209,14 @@ bool Generations::pop_on() {
   gone = std::exchange(popping, live_[1]);
   live_.pop_front();
   return true;
+}
+
+void Generations::pop_on_unless_popped() {
+  if (!turns->popper.begin(0, [] { return true; })) return;  // Who has the turn does it.
+  const TurnGuard guard(&turns->popper);
+  while (std::max(popping->next_pop, popping->sink.done()) >= popping->source.done()) {
+    if (!pop_on()) break;
+  }
 }
 
 }  // namespace penstock::pipeline

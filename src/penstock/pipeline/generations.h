@@ -27,6 +27,8 @@ struct Generations {
   [[nodiscard]] std::shared_ptr<State> newest() const;
   [[nodiscard]] std::shared_ptr<State> oldest() const;
   [[nodiscard]] std::vector<std::shared_ptr<State>> all() const;  ///< Oldest first.
+  /// Those that may hold threads, oldest first; of some all frames may have come out.
+  [[nodiscard]] std::vector<std::shared_ptr<State>> with_threads() const;
   void hurry(FrameNumber frame);  ///< As Pipeline::hurry(). Needs no memory.
 
   /// Why the pipeline takes no frames, if it does not. One that was replaced is no reason.
@@ -39,7 +41,7 @@ struct Generations {
   [[nodiscard]] Looked look() const;
 
   /// [n - 1]: calls of n frames of the first stage, of all generations since the first one.
-  [[nodiscard]] std::vector<std::uint64_t> first_calls() const;
+  [[nodiscard]] std::vector<CallStats> first_calls() const;
   /// Of all plans since the first one, where so many frames were pushed.
   [[nodiscard]] std::vector<PlanStats> plans(FrameNumber pushed) const;
   /// Keeps what a generation counted. \pre  its threads have ended, and link() was called behind it
@@ -53,7 +55,7 @@ struct Generations {
   /// hands it over. `what`: the function that asks.
   /// \error kFailedPrecondition  somebody has acquired an input and not pushed it yet, or replace()
   ///         has the turn, which may wait for the caller to pop; else why the pipeline is closed.
-  Status take_turn_between_frames(const char* what);
+  Status take_turn_between_frames(std::string_view what);
   /// From now on frames go to `fresh`, the states' values aside. In the pusher's turn.
   /// \error  why the newest one was closed meanwhile, or of a device that has no room for the
   /// values
@@ -62,6 +64,8 @@ struct Generations {
   /// The oldest one has given all its frames: the next one is popped from. In the popper's turn.
   /// False: there is none.
   bool pop_on();
+  /// pop_on() as far as all frames have come out. Where all have callbacks nobody else does.
+  void pop_on_unless_popped();
   const std::shared_ptr<Turns> turns;
   const std::vector<plan::TensorInfo> inputs;          // Of every generation.
   const plan::BoundValues bound;                       // Of every generation, too.
@@ -83,10 +87,10 @@ struct Generations {
   mutable std::mutex mutex_;  // Guards `live_`. Taken before Ending::commit, where both are.
   std::deque<std::shared_ptr<State>> live_;  // Oldest first.
   // Guarded by it, too. Replaced, but perhaps still at work; one may have left `live_` before.
-  std::vector<std::shared_ptr<const State>> ending_;
-  std::vector<std::uint64_t> ended_calls_;  // Of those that were noted; as first_calls().
-  std::vector<PlanStats> replaced_plans_;   // Those before `live_.back()`, as plans().
-  FrameNumber first_frame_ = 0;             // Of `live_.back()`.
+  std::vector<std::shared_ptr<State>> ending_;
+  std::vector<CallStats> ended_calls_;     // Of those that were noted; as first_calls().
+  std::vector<PlanStats> replaced_plans_;  // Those before `live_.back()`, as plans().
+  FrameNumber first_frame_ = 0;            // Of `live_.back()`.
 };
 
 /// Assembles a generation, and starts no thread. \error as Pipeline::start()

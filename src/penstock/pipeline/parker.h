@@ -92,6 +92,7 @@ class Turn {
       if (take(self)) return true;
       if (over()) break;
       self.parker.sleep(next_look());
+      self.has_slept = true;
     }
     leave(self);
     return false;
@@ -117,6 +118,7 @@ class Turn {
     Parker parker;
     Waiter* next = nullptr;
     bool first = false;
+    bool has_slept = false;
   };
 
   void add(Waiter& self) {
@@ -130,8 +132,9 @@ class Turn {
 
   bool take(Waiter& self) {
     const std::scoped_lock lock(mutex_);
-    // Among equals the one that is awake takes it, so that nobody waits for a thread to wake.
-    if (waiters_->first && !self.first) return false;
+    // Among equals one that comes takes it, so that nobody waits for a thread to wake. One that has
+    // slept may be up for a look only: whoever stands before it has been woken for the turn.
+    if (waiters_ != &self && (self.has_slept || (waiters_->first && !self.first))) return false;
     if ((state_.fetch_or(kTaken) & kTaken) != 0) return false;
     remove(self);
     return true;

@@ -2,10 +2,13 @@
 #include "penstock/pipeline/pipeline.h"
 
 #include <algorithm>
+#include <ranges>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/timeout.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 
@@ -54,10 +57,19 @@ void Pipeline::close() {
   state->wake_everybody();
 }
 
-Status Pipeline::drain(std::chrono::nanoseconds timeout) {
+Status Pipeline::drain(std::chrono::nanoseconds timeout, FrameNumber end) {
   const std::int64_t deadline = deadline_of(timeout);
-  for (const auto& state : generations_->all()) {
-    PENSTOCK_CHECK_OK(state->drain(timeout, deadline));
+  const auto generations = generations_->all();
+  const FrameNumber pushed = std::min(end, generations.back()->source.done());
+  for (const auto& state : generations) PENSTOCK_CHECK_OK(state->drain(timeout, deadline, pushed));
+  if (Delivery::is_in_callback(*generations_->turns)) return {};  // Its own would never return.
+  // Of a plan that was replaced all frames may have come out before a callback has returned.
+  for (const auto& state : generations_->with_threads()) {
+    const auto left = state->delivery.wait_until_called(pushed, deadline);
+    if (left > 0) {
+      return timed_out("drain: not done", timeout, counted(left, "callback"),
+                       left == 1 ? " has" : " have", " not returned");
+    }
   }
   return {};
 }
@@ -87,21 +99,33 @@ void Pipeline::give_up() {
 bool Pipeline::end(std::chrono::nanoseconds timeout) {
   cancel();
   const std::int64_t deadline = deadline_after(timeout);
-  const auto generations = generations_->all();
-  return std::ranges::all_of(
-      generations, [&](const auto& state) { return state->wait_until_workers_left(deadline); });
+  const bool calls_back = Delivery::is_in_callback(*generations_->turns);
+  const auto generations = generations_->with_threads();
+  return std::ranges::all_of(generations, [&](const auto& state) {
+    return state->wait_until_workers_left(deadline) &&
+           (calls_back || state->delivery.finish(deadline));
+  });
 }
 
-std::vector<std::string> Pipeline::leave_behind() {
+Pipeline::LeftBehind Pipeline::leave_behind() {
   cancel();
-  std::vector<std::string> sentences;
-  for (const auto& state : generations_->all()) {
+  LeftBehind left;
+  const auto generations = generations_->with_threads();
+  // What is left here lets callbacks begin, of the same plan and of the ones behind it, and those
+  // have had no time yet: all callbacks are looked at before any call, the newest plan's first.
+  for (const auto& state : std::views::reverse(generations)) {
     const std::scoped_lock lock(state->looked_at);
-    for (auto& worker : state->workers) {
-      if (auto sentence = worker->leave_behind()) sentences.push_back(*std::move(sentence));
+    if (auto sentence = state->delivery.leave_behind()) {
+      left.callbacks.insert(left.callbacks.begin(), *std::move(sentence));
     }
   }
-  return sentences;
+  for (const auto& state : generations) {
+    const std::scoped_lock lock(state->looked_at);
+    for (auto& worker : state->workers) {
+      if (auto sentence = worker->leave_behind()) left.calls.push_back(*std::move(sentence));
+    }
+  }
+  return left;
 }
 
 std::optional<Error> Pipeline::closed_by() const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,6 +63,9 @@ inline constexpr std::chrono::nanoseconds kPatient = std::chrono::seconds(60);
 inline constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 inline constexpr std::chrono::nanoseconds kNoWait{0};
 
+/// Frames for Pipeline::drain(): those pushed before the call.
+inline constexpr FrameNumber kAllPushed = std::numeric_limits<FrameNumber>::max();
+
 /// Named tensors, for push by name.
 using Named = std::vector<std::pair<std::string, Tensor>>;
 
@@ -91,8 +95,8 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   /// cancel(), then joins every thread; callbacks are called before. A call that hangs is waited
-  /// for, for `max_run` where its stage has one, else for ever: end() and leave_behind() are there
-  /// for that.
+  /// for, for `max_run` where its stage has one, else for ever, as is a callback: end() and
+  /// leave_behind() are there for that.
   ~Pipeline();
 
   /// Gives the pipeline one frame. `inputs[i]` is the i-th of plan.inputs; its storage is read in
@@ -169,11 +173,13 @@ class Pipeline {
   Status restore_stream(std::uint64_t stream, const Named& states);
 
   void close();  ///< No more input. Frames in flight finish. Idempotent.
-  /// Waits until all pushed frames can be popped.
-  /// \error kDeadlineExceeded  some cannot within `timeout`.
+  /// Waits until all pushed frames can be popped, and the callbacks of those that have one have
+  /// returned; a callback that calls it waits for no callback. Hurries them. `end`: only those
+  /// before it, so that who waits in slices does not wait for what is pushed in between.
+  /// \error kDeadlineExceeded  some cannot within `timeout`, or have not.
   /// \error kFailedPrecondition  the results fill the output edge, as they may where an edge drops
   ///                             frames, and nobody popped any for a second.
-  Status drain(std::chrono::nanoseconds timeout = kForever);
+  Status drain(std::chrono::nanoseconds timeout = kForever, FrameNumber end = kAllPushed);
   void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
   /// Nobody wants this frame: it comes out as cancelled, in its place. No stage begins with it any
   /// more, but for those that write states or stand before such a one: what a state is does not
@@ -187,13 +193,24 @@ class Pipeline {
   /// Nobody wants the frames in flight: they come out as cancelled, and no stage begins with one
   /// any more. Those pushed from now on are computed.
   void give_up();
-  /// cancel(), then waits for the stages' threads. False: calls still run after `timeout`.
+  /// cancel(), then waits for the stages' threads and all callbacks; in a callback for the threads
+  /// alone. False: calls still run after `timeout`.
   bool end(std::chrono::nanoseconds timeout);
+  /// A sentence about each call that was left behind.
+  struct LeftBehind {
+    std::vector<std::string> calls;      ///< Of stages, which are named.
+    std::vector<std::string> callbacks;  ///< Of frames, which are named.
+  };
   /// cancel(), then leaves the calls in progress to themselves, with what they may still touch, for
   /// ever: their frames come out as cancelled, and nobody waits for them, the destructor neither.
-  /// \returns a sentence about each, which names its stage.
-  std::vector<std::string> leave_behind();
+  /// A callback in progress is left likewise, unless it is a brief one on a stage's thread; the
+  /// frames of its plan after it are given to their callbacks once it returns, on its thread. Those
+  /// of a plan that took this one's place do not wait for it any more, though its frames come
+  /// before theirs: their callbacks may run at the same time, on another thread. What hangs only
+  /// later is left by the next call: end() and this in turn, until end() is true.
+  LeftBehind leave_behind();
 
+  using MayGo = std::function<Status()>;
   /// Lets another plan take the frames pushed from now on, while this one finishes those before:
   /// the new one is started and warmed up beside it, then takes its place between two frames. The
   /// numbers go on and results stay in order; nothing is lost. What an argument means is said at
@@ -206,6 +223,11 @@ class Pipeline {
   /// Returns once frames go to the new plan. The old one is freed when its frames are computed,
   /// which drain() waits for and the next replace() too. Where an engine does not stand twice in
   /// the process, replace() waits for these frames itself, and pushes wait for it.
+  ///
+  /// `may_go` is called on this thread once the new plan stands, before frames go to it; its error
+  /// is replace()'s, and the old plan stays. So several pipelines get new plans, or none does, but
+  /// for what fails once all stand, as memory for a copy of states: each `may_go` replaces the next
+  /// one's. It must not wait for a push, as pushes may wait for it.
   /// \error as start(); the pipeline then goes on as before, and so with those below.
   /// \error kInvalidArgument  the inputs or outputs have other names, types or another order; bound
   ///                          inputs have other values; a
@@ -215,7 +237,8 @@ class Pipeline {
   ///                             a brief one never may where there are states.
   /// \error kCancelled  as push().
   Status replace(const plan::Plan& plan, const std::filesystem::path& folder,
-                 const backend::Registry& backends, const Options& options = {});
+                 const backend::Registry& backends, const Options& options = {},
+                 const MayGo& may_go = {});
 
   /// Why pushes are refused: closed, cancelled, stopped by an error or by a call that hangs.
   /// Nothing while they are not.

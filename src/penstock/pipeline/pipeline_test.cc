@@ -667,6 +667,20 @@ TEST(PipelineTest, DrainFromASingleThreadNeedsNoPop) {
   for (FrameNumber i = 0; i < pushed; ++i) EXPECT_TRUE(*pipeline->try_pop());
 }
 
+TEST(PipelineTest, DrainWaitsForTheFramesBeforeItsEndAlone) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in").stage("slow", {"in"}, {"out"}, gate.function()).output("out");
+  auto pipeline = start(network);
+  gate.armed = true;
+  push_number(*pipeline, 1);
+  EXPECT_TRUE(pipeline->drain(kLong, 0));
+  EXPECT_EQ(pipeline->drain(kNoWait, 1).error().code, Code::kDeadlineExceeded);
+  gate.open.release();
+  EXPECT_TRUE(pipeline->drain(kLong, 1));
+  EXPECT_TRUE(pipeline->drain(kLong, 2));
+}
+
 TEST(PipelineTest, CancelBringsOutEveryFrame) {
   FakeNetwork network;
   std::binary_semaphore entered{0}, cancelled{0};
@@ -1491,7 +1505,7 @@ TEST(PipelineTest, AStageOnAnotherMachineNeedsTheBackendForThose) {
   const auto refused = network.start();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNotFound);
-  EXPECT_THAT(refused.error().message(), HasSubstr("stage 'a': no backend 'remote'"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("stage 'a': backend 'remote': there is none"));
 }
 
 TEST(PipelineTest, ABackendIsAskedWhichDevicesItAccepts) {
@@ -1552,6 +1566,19 @@ TEST(PipelineTest, ARefusedModelIsNamedByItsPathInThePackage) {
   const std::vector<Where> places{{Where::kStage, "a"}, {Where::kModel, model}};
   EXPECT_EQ(refused.error().places, places);
   EXPECT_THAT(refused.error().reason, HasSubstr("; try another version of the engine"));
+}
+
+TEST(PipelineTest, AModelThatContradictsItselfIsToBeRepaired) {
+  FakeNetwork network;
+  network.input("in").stage("a", {"in"}, {"out"}, unary(plus_one)).output("out");
+  network.backend->on_compile = [](const backend::CompileRequest& request) -> Status {
+    return invalid_argument("3 is not 4").within({Where::kModel, request.file.string()});
+  };
+  const auto refused = network.start();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().reason,
+              HasSubstr("3 is not 4; repair the model, or export it again"));
+  EXPECT_THAT(refused.error().reason, ::testing::Not(HasSubstr("--custom-ops")));
 }
 
 TEST(PipelineTest, ATimeoutIsDataForWhoWaitsInSlices) {

@@ -16,12 +16,14 @@ namespace {
 bool await(State& state, Wait& wait, FrameNumber least, Patience& patience) {
   const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
   const bool of_caller = wait.progress == &state.sink;
+  const auto is_there = [&] { return (wait.seen = wait.progress->done()) >= least; };
   while (wait.seen < least) {
-    wait.seen = wait.progress->done();
-    if (wait.seen >= least) return true;
-    if (ended() || patience.over()) return false;
+    if (is_there()) return true;
+    if (ended()) return false;
     // A result that came out meanwhile, and is held until the next look, gets a slot of its own.
+    // Also for who does not wait: nobody else may ask for it.
     if (of_caller) state.loans.want_back(least);
+    if (patience.over()) return is_there();
     const std::int64_t look = of_caller ? patience.soon() : patience.next_look();
     sleep_until(wait, least, {state.wake_batch, Batch::kCallerPatience}, look, ended);
   }
@@ -214,7 +216,11 @@ Result<std::optional<Streams::Seat>> try_begin(Generations& generations,
   }
   if (seat.error().code != Code::kDeadlineExceeded || patience.deadline() == 0)
     return no_seat(std::move(seat).error(), options.stream, timeout);
-  if (!queued || !queued->is_of(*state.streams)) queued.emplace(state.streams, options.stream);
+  if (!queued || !queued->is_of(*state.streams)) {
+    queued.emplace(state.streams, options.stream);
+    // The seat comes free as its frames come out: no call waits for more to go with them.
+    if (state.source.done() > 0) state.hurry(state.source.done() - 1);
+  }
   return std::optional<Streams::Seat>();
 }
 
@@ -345,8 +351,10 @@ Result<FrameNumber> Pipeline::push_acquired(const FrameOptions& options) {
     for (std::size_t i = 0; i < state.acquired.size(); ++i) {
       if (Status fits = check_given(state.plan.inputs[i].type, state.acquired[i]); !fits) {
         give_slots_back(state, frame);
-        return std::move(fits).error().within(
-            concat("push_acquired: input '", state.plan.inputs[i].name, "'"));
+        return std::move(fits)
+            .error()
+            .within({Where::kInput, state.plan.inputs[i].name})
+            .within("push_acquired");
       }
     }
     const auto seat = admit(state, options.stream);

@@ -15,11 +15,6 @@
 
 namespace penstock::pipeline {
 
-/// What is said where there is no memory to say more: needs none itself.
-inline Error out_of_memory() {
-  return {Code::kResourceExhausted, "out of memory"};
-}
-
 /// Alive until the first failure; parallel branches may race to be that first one.
 class alignas(kCacheLine) Record {
  public:

@@ -4,10 +4,10 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -169,11 +169,13 @@ Error within_brief_callback() {
                     "itself; call it on another thread");
 }
 
+using MayGo = Pipeline::MayGo;
+
 /// One call of replace(), which has Generations::replace_mutex.
 class Swap {
  public:
-  Swap(Generations& generations, const backend::Registry& backends)
-      : generations_(generations), backends_(backends) {}
+  Swap(Generations& generations, const backend::Registry& backends, const MayGo& may_go)
+      : generations_(generations), backends_(backends), may_go_(may_go) {}
 
   Status run(const plan::Plan& plan, const std::filesystem::path& folder, Options options) {
     PENSTOCK_CHECK_OK(end_the_one_before());
@@ -207,8 +209,9 @@ class Swap {
     auto before = generations_.all();
     before.pop_back();
     if (!generations_.ended && calls_back()) return within_callback();
-    for (const auto& state : before) PENSTOCK_CHECK_OK(state->drain(kForever, kNever));
+    for (const auto& state : before) PENSTOCK_CHECK_OK(state->drain(kForever, kNever, kAllPushed));
     if (generations_.ender.joinable()) generations_.ender.join();
+    generations_.pop_on_unless_popped();
     return {};
   }
 
@@ -223,15 +226,21 @@ class Swap {
         [&generations = generations_, old = old_, fresh, goes = linked.get_future()]() mutable {
           if (goes.get()) end_old(generations, *old, *fresh);
         }));
-    Status done = in_pushers_turn([&]() -> Status {
-      if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
-      PENSTOCK_TRY(const auto saved, save_states(*old_));
-      return go_on_with(fresh, saved);
-    });
+    Status done = may_go();
+    if (done)
+      done = in_pushers_turn([&]() -> Status {
+        if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+        PENSTOCK_TRY(const auto saved, save_states(*old_));
+        return go_on_with(fresh, saved);
+      });
     generations_.ended = !done;
     linked.set_value(static_cast<bool>(done));
     if (!done) generations_.ender.join();
     return done;
+  }
+
+  [[nodiscard]] Status may_go() const {
+    return may_go_ ? guarded([&] { return may_go_(); }) : Status();
   }
 
   template <typename Body>
@@ -252,7 +261,7 @@ class Swap {
     PENSTOCK_TRY(const auto between,
                  make_generation(old_->plan, old_->folder, old_->backends, options));
     return in_pushers_turn([&]() -> Status {
-      PENSTOCK_CHECK_OK(old_->drain(kForever, kNever));
+      PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
       PENSTOCK_CHECK_OK(generations_.link(between));
       Status done = guarded([&] { return start_behind(*between, fresh); });
       if (generations_.newest() != between) generations_.note_ended(*between);
@@ -267,11 +276,13 @@ class Swap {
     old_->end();
     generations_.note_ended(*old_);
     Status started = start_generation(*fresh);
+    if (started) started = may_go();
     if (started) {
       started = go_on_with(fresh, saved);
       fresh->delivery.release();
       return started;
     }
+    fresh->end();  // The old one starts again in its place.
     PENSTOCK_TRY(const auto again,
                  make_generation(between.plan, between.folder, between.backends, between.options));
     Status restored = start_generation(*again);
@@ -293,13 +304,15 @@ class Swap {
 
   Generations& generations_;
   const backend::Registry& backends_;
+  const MayGo& may_go_;
   std::shared_ptr<State> old_;
 };
 
 }  // namespace
 
 Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& folder,
-                         const backend::Registry& backends, const Options& options) {
+                         const backend::Registry& backends, const Options& options,
+                         const MayGo& may_go) {
   if (generations_->acquirer.load() == std::this_thread::get_id()) {
     return make_error(Code::kFailedPrecondition,
                       "replace: an acquired input is not pushed yet; call push_acquired first");
@@ -310,7 +323,7 @@ Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& fo
   if (has_it && !lock.owns_lock()) lock.lock();
   Status replaced = within_callback();
   try {
-    if (has_it) replaced = Swap(*generations_, backends).run(plan, folder, options);
+    if (has_it) replaced = Swap(*generations_, backends, may_go).run(plan, folder, options);
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

@@ -88,9 +88,9 @@ std::unique_ptr<Pipeline> started(FakeNetwork& network, const plan::StreamOption
 }
 
 Status replace(Pipeline& pipeline, FakeNetwork& network, const plan::StreamOptions& stream = {},
-               Options options = {}) {
+               Options options = {}, const Pipeline::MayGo& may_go = {}) {
   options.functions = network.functions;
-  return pipeline.replace(network.with(stream), network.folder, network.registry, options);
+  return pipeline.replace(network.with(stream), network.folder, network.registry, options, may_go);
 }
 
 void must_replace(Pipeline& pipeline, FakeNetwork& network,
@@ -177,6 +177,26 @@ TEST(Replace, TheOldOneEndsWhileNobodyPops) {
   expect_works(*pipeline, 2 / 3.0F);
   EXPECT_EQ(result_of(*pipeline), 6);
   EXPECT_EQ(result_of(*pipeline), 24);
+}
+
+// Each would stay with its records and results.
+TEST(Replace, PlansOfWhichNobodyPopsAFrameAreFreed) {
+  auto network = times(2);
+  auto pipeline = started(network);
+  std::vector<std::weak_ptr<const plan::Plan>> plans;
+  for (int i = 0; i < 4; ++i) {
+    plans.emplace_back(pipeline->shared_plan());
+    if (i > 0) {  // The first one has none at all.
+      const std::vector<Tensor> inputs{number(1)};
+      ASSERT_TRUE(pipeline->push(inputs, kSoon, {.done = [](const Output&) {}}));
+    }
+    must_replace(*pipeline, network);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(plans[i].expired()) << i;
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, network);
+  must_replace(*pipeline, network);  // What is still to be popped stays.
+  EXPECT_EQ(popped(*pipeline).number(), 3U);
 }
 
 void wait_until_asleep(int thread) {
@@ -288,6 +308,27 @@ TEST(Replace, WithoutAThreadForTheNewOneNothingChanges) {
   fresh.backend->on_compile = [](const auto&) { return Status(); };
   must_replace(*pipeline, fresh);
   expect_works(*pipeline, 3);
+}
+
+TEST(Replace, ItsCallerHasTheLastWord) {
+  auto old = times(2);
+  auto fresh = times(3);
+  auto pipeline = started(old);
+  pushed(*pipeline, 5);
+  const auto replaced = [&](Status answer) {
+    return replace(*pipeline, fresh, {}, {}, [&] {
+      EXPECT_GT(fresh.backend->alive(), 0);  // It stands, and what is pushed is not its own yet.
+      pushed(*pipeline, 1);
+      return answer;
+    });
+  };
+  const auto why =
+      refusal(replaced(invalid_argument("the other one fails")), Code::kInvalidArgument);
+  EXPECT_THAT(why, HasSubstr("the other one fails"));
+  EXPECT_EQ(fresh.backend->alive(), 0);
+  EXPECT_TRUE(replaced({}));
+  pushed(*pipeline, 1);
+  for (const float expected : {12.F, 4.F, 4.F, 6.F}) EXPECT_EQ(result_of(*pipeline), expected);
 }
 
 TEST(Replace, OtherInputsOrOutputsAreRefusedByName) {
@@ -534,6 +575,39 @@ TEST(Replace, CallbacksOfTheOldOneComeFirst) {
   EXPECT_FALSE(*pipeline->pop(kSoon));
   pipeline.reset();
   EXPECT_THAT(came, ::testing::ElementsAre(1, 20));
+}
+
+// It may not come back: who ends a pipeline would wait for it after all.
+TEST(Replace, CallbacksOfTheNewOneDoNotWaitForOneThatWasLeftBehind) {
+  static std::binary_semaphore entered{0}, release{0};  // They outlive the thread left behind.
+  static std::atomic<int> called;
+  called = 0;
+  auto old = single(unary([](float x) { return x; }));
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old);
+  const std::vector<Tensor> inputs{number(1)};
+  const auto hangs = [](const Output&) {
+    entered.release();
+    release.acquire();
+    ++called;
+  };
+  ASSERT_TRUE(pipeline->push(inputs, kSoon, {.done = hangs}));
+  ASSERT_TRUE(pipeline->push(inputs, kSoon, {.done = [](const Output&) { ++called; }}));
+  entered.acquire();
+  must_replace(*pipeline, fresh);
+  std::promise<FrameNumber> of_new;
+  ASSERT_TRUE(pipeline->push(
+      inputs, kSoon, {.done = [&](const Output& output) { of_new.set_value(output.number()); }}));
+  auto came = of_new.get_future();
+  EXPECT_FALSE(pipeline->end(std::chrono::milliseconds(1)));
+  EXPECT_THAT(pipeline->leave_behind().callbacks,
+              ::testing::ElementsAre(HasSubstr("the callback of frame 0 goes on")));
+  ASSERT_EQ(came.wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(came.get(), 2U);
+  EXPECT_EQ(called, 0) << "those of the old plan, behind the one that hangs";
+  pipeline.reset();
+  release.release();
+  while (called < 2 || old.backend->alive() > 0) std::this_thread::yield();
 }
 
 // Else it would wait for itself: a plan ends once its callbacks have returned.
@@ -841,6 +915,25 @@ TEST(Replace, ACallOfTheOldOneThatHangsLeavesTheNewOneAlone) {
   while (old.backend->alive() > 0) std::this_thread::yield();
 }
 
+TEST(Replace, ACancelTellsTheNewOneItsOwnCauseAfterACallThatHung) {
+  static std::binary_semaphore release{0};  // It outlives the thread that is left behind.
+  auto old = single([](Inputs in, Outputs) -> Status {
+    if (value_of(*in[0]) == 1) release.acquire();
+    return {};
+  });
+  auto fresh = single(unary([](float x) { return 10 * x; }));
+  auto pipeline = started(old, {.max_run = std::chrono::milliseconds(200)});
+  pushed(*pipeline, 1);
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kError);
+  pipeline->cancel();
+  ASSERT_TRUE(pipeline->closed_by());
+  EXPECT_EQ(pipeline->closed_by()->reason, "the pipeline was cancelled");
+  pipeline.reset();
+  release.release();
+  while (old.backend->alive() > 0) std::this_thread::yield();
+}
+
 TEST(Replace, ACallOfTheOldOneCanBeLeftBehind) {
   static std::binary_semaphore entered{0}, release{0};  // They outlive the thread left behind.
   auto old = single([](Inputs in, Outputs) -> Status {
@@ -855,7 +948,7 @@ TEST(Replace, ACallOfTheOldOneCanBeLeftBehind) {
   entered.acquire();
   must_replace(*pipeline, fresh);
   EXPECT_FALSE(pipeline->end(std::chrono::milliseconds(1)));
-  EXPECT_THAT(pipeline->leave_behind(), ::testing::ElementsAre(HasSubstr("stage 'only'")));
+  EXPECT_THAT(pipeline->leave_behind().calls, ::testing::ElementsAre(HasSubstr("stage 'only'")));
   pipeline.reset();
   release.release();
   while (old.backend->alive() > 0) std::this_thread::yield();
@@ -967,6 +1060,20 @@ TEST_F(OneEngine, TheOldOneComesBackIfTheNewOneFails) {
   EXPECT_FALSE(pipeline->closed_by());
   pushed(*pipeline, 4);
   for (const float expected : {1.F, 3.F, 6.F, 10.F}) EXPECT_EQ(result_of(*pipeline), expected);
+}
+
+TEST_F(OneEngine, TheOldOneComesBackIfTheCallerDoesNotWantTheNewOne) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  share({&old, &fresh});
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  const Status refused =
+      replace(*pipeline, fresh, {}, {}, [] { return Status(invalid_argument("not wanted")); });
+  EXPECT_THAT(refusal(refused, Code::kInvalidArgument), HasSubstr("not wanted"));
+  EXPECT_EQ(fresh.backend->alive(), 0);
+  pushed(*pipeline, 2);
+  for (const float expected : {1.F, 3.F}) EXPECT_EQ(result_of(*pipeline), expected);
 }
 
 TEST_F(OneEngine, WhereNeitherStartsThePipelineEndsWithTheReason) {

@@ -153,9 +153,14 @@ Error blame_model(Error error, const State& state, const std::filesystem::path& 
   const bool refused = error.code == Code::kUnimplemented || error.code == Code::kUnknown ||
                        error.code == Code::kInvalidArgument;
   if (!of_a_model || !refused) return error;
+  if (error.code == Code::kInvalidArgument) {
+    return std::move(error).adding(
+        "; repair the model, or export it again; another version of the engine or another backend "
+        "may take it ('penstock backends' shows those that are here)");
+  }
   return std::move(error).adding(
       "; try another version of the engine or another backend ('penstock backends' shows those "
-      "that are here), and for operators of your own give their library (--custom-ops)");
+      "that are here)");
 }
 
 }  // namespace penstock::pipeline

@@ -301,35 +301,28 @@ void StageCall::gather(std::size_t p) {
   auto& part = parts_[p];
   const auto& partition = stage_.partitions[p];
   auto* input = part.inputs.data();
-  for (const Wire& wire : partition.inputs) {
-    switch (wire.kind) {
-      case Wire::Kind::kInEdge:
-        *input = (*at_->in[wire.where])[wire.tensor];
-        break;
-      case Wire::Kind::kOutEdge:
-        *input = &(*at_->out[wire.where])[wire.tensor];
-        break;
-      case Wire::Kind::kLocal:
-        *input = &locals_[wire.where];
-        break;
-      case Wire::Kind::kParameter:
-        advance_parameters(at_->frame);
-        *input = &(*values_)[wire.where];
-        break;
-      case Wire::Kind::kStateIn:
-        *input = at_->state_in[wire.where];
-        break;
-      case Wire::Kind::kStateOut:
-        *input = at_->state_out[wire.where];
-        break;
-    }
-    ++input;
-  }
+  for (const Wire& wire : partition.inputs) *input++ = input_of(wire);
   auto* output = part.outputs.data();
   for (const Target& target : partition.outputs) {
     Tensor& written = target_of(target.wire);
     if (target.wire.fresh) written = Tensor();
     *output++ = &written;
+  }
+}
+
+const Tensor* StageCall::input_of(const Wire& wire) {
+  switch (wire.kind) {
+    case Wire::Kind::kInEdge:
+      return (*at_->in[wire.where])[wire.tensor];
+    case Wire::Kind::kParameter:
+      advance_parameters(at_->frame);
+      return &(*values_)[wire.where];
+    case Wire::Kind::kStateIn:
+      return at_->state_in[wire.where];
+    case Wire::Kind::kStateOut:
+      return at_->state_out[wire.where];
+    default:
+      return &target_of(wire);
   }
 }
 
@@ -367,8 +360,9 @@ Status StageCall::restore_storage() {
   return {};
 }
 
-bool StageCall::start(bool sample) {
+bool StageCall::start(std::int64_t now_ns, bool sample) {
   if (asynchronous_) t_clock = &clock_;  // Else the thread has this call alone.
+  begin_clock(now_ns);
   sample_ = sample;
   began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
@@ -435,7 +429,7 @@ Status StageCall::run_together() {
     if (!set_apart(std::span(bound_).first(count_))) return abandoned();
   }
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && clock_.abandoned()) return abandoned();
+    if (clock_.abandoned()) return abandoned();
     if (sample_ && p == 0) note_begin();
     PENSTOCK_CHECK_OK(together_->run(p, call, values_));
     if (asynchronous_) {
@@ -531,10 +525,16 @@ inline bool StageCall::settle() {
   return true;
 }
 
+// A call that may be left behind has not begun before it stands apart: a thread that gets no CPU
+// until then would end the pipeline. What is brought from another memory may hang before.
+inline void StageCall::begin_clock(std::int64_t now_ns) {
+  if (moves_ || !may_be_left_) clock_.begin(now_ns);
+}
+
 // For a frame behind others of the same call. False: the call was abandoned.
 bool StageCall::restart_clock() {
   if (!clock_.end()) return false;
-  clock_.begin(now_ns());
+  begin_clock(now_ns());
   return true;
 }
 
@@ -552,7 +552,7 @@ backend::Call StageCall::call_of(const BoundFrame& frame) {
 inline Status StageCall::run_parts() {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     // A call that came back after all may have lost its frame meanwhile: nothing more is touched.
-    if (p > 0 && clock_.abandoned()) return abandoned();
+    if (clock_.abandoned()) return abandoned();
     gather(p);
     if (sample_ && p == 0 && began_ns_ == 0) note_begin();
     auto& part = parts_[p];

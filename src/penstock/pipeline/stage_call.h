@@ -52,10 +52,11 @@ class StageCall {
   [[nodiscard]] std::size_t count() const { return count_; }  ///< Frames that are bound.
 
   /// Begins to compute the frames that are bound: in one call, and where that fails, each frame
-  /// alone. With `sample`, began_ns() tells when the inputs were there. The clock must run, and
-  /// stands still once the call has ended. False: the call was abandoned meanwhile, and touches
-  /// nothing more. \pre  frames are bound.
-  bool start(bool sample);
+  /// alone. With `sample`, began_ns() tells when the inputs were there. The clock runs until the
+  /// call has ended; it begins at `now_ns`, of a call that another thread may abandon once its
+  /// tensors are its own. False: the call was abandoned meanwhile, and touches nothing more.
+  /// \pre  frames are bound.
+  bool start(std::int64_t now_ns, bool sample);
   /// Waits for what start() began. False: in_progress() still at `until_ns`.
   bool finish(std::int64_t until_ns);
   /// For how many frames the models are that computed them: 1 if each was computed alone.
@@ -127,7 +128,8 @@ class StageCall {
   void gather(std::size_t part);
   void advance_parameters(FrameNumber frame);
   void take_parameters(std::shared_ptr<const ParameterVersion> version);
-  Tensor& target_of(const Wire& wire);  // Where the frame's tensor is written.
+  const Tensor* input_of(const Wire& wire);  // What the call reads.
+  Tensor& target_of(const Wire& wire);       // Where the frame's tensor is written.
   [[nodiscard]] backend::Memory* memory_of(const Wire& wire) const;  // In which target_of() lies.
 
   // Several frames in one call.
@@ -145,6 +147,7 @@ class StageCall {
   backend::Context& context_in_progress();
   Status wait_for_context(std::int64_t until_ns);
   backend::Call call_of(const BoundFrame& frame);
+  void begin_clock(std::int64_t now_ns);
   bool restart_clock();
   static Error abandoned();  ///< It is told to nobody.
 

@@ -9,13 +9,13 @@ namespace penstock::pipeline {
 
 // False: the call was abandoned before. No other thread abandons it meanwhile.
 bool StageCall::set_apart(std::span<BoundFrame> frames) {
-  const std::int64_t since = clock_.read().since_ns;
+  const auto seen = clock_.read();
   if (!clock_.end()) return false;
   for (auto& frame : frames) {
     if (!frame.apart) detach(frame);
   }
   apart_.store(true, std::memory_order_relaxed);
-  clock_.begin(since);
+  clock_.begin(seen.phase == CallClock::Phase::kNone ? now_ns() : seen.since_ns);
   return true;
 }
 

@@ -84,7 +84,7 @@ void StageCall::view_item(std::size_t p, std::int64_t item) {
 
 Status StageCall::run_item(std::int64_t item) {
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (p > 0 && clock_.abandoned()) return abandoned();
+    if (clock_.abandoned()) return abandoned();
     gather(p);
     view_item(p, item);
     auto& part = parts_[p];

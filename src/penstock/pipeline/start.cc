@@ -12,6 +12,7 @@
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/supported.h"
 #include "penstock/pipeline/wiring.h"
+#include "penstock/pipeline/worker.h"
 #include "penstock/plan/calls.h"
 
 namespace penstock::pipeline {
@@ -150,6 +151,7 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
   warn_of_differences(*state, backends);
   if (options.warn) {
     for (const auto& note : plan::batches_beyond_edges(plan)) options.warn(note);
+    for (const auto& note : plan::batches_beyond_streams(plan)) options.warn(note);
     for (const auto& note : plan::calls_never_left_behind(plan)) options.warn(note);
   }
   PENSTOCK_CHECK_OK(wire(*state, folder, backends));

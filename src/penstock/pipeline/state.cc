@@ -6,8 +6,12 @@
 #include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/timeout.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
+
+State::State() = default;
+State::~State() = default;
 
 void State::wake_everybody() {
   source.wake_all();
@@ -58,13 +62,7 @@ void State::hurry(FrameNumber frame) {
 
 bool State::wait_until_workers_left(std::int64_t deadline) {
   std::unique_lock lock(left_mutex);
-  const auto all_left = [&] { return running_workers == 0; };
-  if (deadline != kNever) {
-    using Time = std::chrono::steady_clock::time_point;
-    return left.wait_until(lock, Time(std::chrono::nanoseconds(deadline)), all_left);
-  }
-  left.wait(lock, all_left);
-  return true;
+  return wait_until(left, lock, deadline, [&] { return running_workers == 0; });
 }
 
 void State::keep_for_ever() {
@@ -116,7 +114,7 @@ void State::end() {
   stop();
   if (watchdog) {
     wait_until_workers_left(kNever);  // The watchdog replaces those that hang.
-    watchdog.reset();
+    watchdog->stop();                 // It stays: who cancels meanwhile may wake it.
   }
   {
     const std::scoped_lock lock(looked_at);
@@ -132,12 +130,13 @@ void State::end() {
   if (std::ranges::any_of(workers, keeps)) keep_for_ever();
 }
 
-Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline) {
+Status State::drain(std::chrono::nanoseconds timeout, std::int64_t deadline, FrameNumber end) {
   if (!drainers_turn.begin(deadline, [] { return false; })) {
     return timed_out("drain: no turn", timeout, "another thread was draining");
   }
   const TurnGuard guard(&drainers_turn);
-  const FrameNumber pushed = source.done();
+  const FrameNumber pushed = std::min(end, source.done());
+  if (pushed > first) hurry(pushed - 1);
   for (auto& wait : drainer.waits) {
     while ((wait.seen = wait.progress->done()) < pushed) {
       if (deadline == 0 || (deadline != kNever && now_ns() >= deadline)) {

@@ -31,10 +31,11 @@
 #include "penstock/pipeline/streams.h"
 #include "penstock/pipeline/turns.h"
 #include "penstock/pipeline/watchdog.h"
-#include "penstock/pipeline/worker.h"
 #include "penstock/plan/bound.h"
 
 namespace penstock::pipeline {
+
+class Worker;
 
 /// A part of the caller's side that can sleep: the pusher, the popper, the drainer. One thread at a
 /// time plays it: the one that has its turn.
@@ -79,6 +80,9 @@ class Totals {
 };
 
 struct State : std::enable_shared_from_this<State> {
+  State();
+  ~State();
+
   plan::Plan plan;
   std::filesystem::path folder;  // Where the plan's relative paths start.
   backend::Registry backends;    // That it was started with. A swap that fails may start it anew.
@@ -163,8 +167,8 @@ struct State : std::enable_shared_from_this<State> {
   void stop();
   /// stop(), then joins all threads and frees what only stages need. \pre  nobody pushes any more.
   void end();
-  /// Pipeline::drain() of this generation's frames.
-  Status drain(std::chrono::nanoseconds timeout, std::int64_t deadline);
+  /// Pipeline::drain() of this generation's frames before `end`; hurries them.
+  Status drain(std::chrono::nanoseconds timeout, std::int64_t deadline, FrameNumber end);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
   void keep_for_ever();  ///< A call that hangs on a device may still write to what it was given.
   /// Frees what only stages need; results that are still held keep their slots.

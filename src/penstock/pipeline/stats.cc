@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 namespace {
 
-Quantiles over(const std::vector<const Worker*>& workers, const Histogram Worker::* phase) {
+Quantiles over(const std::vector<const Worker*>& workers, const Histogram Meter::* phase) {
   std::vector<const Histogram*> parts;
-  for (const Worker* worker : workers) parts.push_back(&(worker->*phase));
+  for (const Worker* worker : workers) parts.push_back(&(worker->meter.*phase));
   return Histogram::quantiles(parts);
 }
 
@@ -36,8 +37,8 @@ double busy_ns(const StageStats& stats) {
 
 InstanceStats stats_of(const Worker& worker, const device::Device& device) {
   return {.device = device::to_string(device),
-          .frames = worker.frames.load(std::memory_order_relaxed),
-          .infer_ns = Histogram::quantiles({&worker.compute_infer}).sum_ns,
+          .frames = worker.meter.frames.load(std::memory_order_relaxed),
+          .infer_ns = Histogram::quantiles({&worker.meter.compute_infer}).sum_ns,
           .able = worker.able()};
 }
 
@@ -46,7 +47,7 @@ std::optional<Drift> drift_of(Stage& stage, const std::vector<const Worker*>& wo
   const double predicted_ns = stage.plan->predicted_seconds * 1e9;
   if (predicted_ns <= 0) return std::nullopt;
   std::vector<const Histogram*> parts;
-  for (const Worker* worker : workers) parts.push_back(&worker->compute_infer);
+  for (const Worker* worker : workers) parts.push_back(&worker->meter.compute_infer);
   stage.drift.see(DriftWatch::Clock::now(), Histogram::durations(parts));
   return stage.drift.against(predicted_ns);
 }
@@ -65,24 +66,24 @@ StageStats stats_of(const State& state, Stage& stage) {
       join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
   stats.replicas = static_cast<int>(workers.size());
   stats.lanes = static_cast<int>(workers.front()->lanes());
-  stats.calls.resize(workers.front()->calls.size());
+  stats.calls.resize(workers.front()->meter.calls.size());
   for (const Worker* worker : workers) {
     for (std::size_t n = 0; n < stats.calls.size(); ++n) {
-      stats.calls[n] += worker->calls[n].load(std::memory_order_relaxed);
+      stats.calls[n] += worker->meter.calls[n].load(std::memory_order_relaxed);
     }
-    stats.surplus += worker->surplus.load(std::memory_order_relaxed);
-    stats.frames += worker->frames.load(std::memory_order_relaxed);
-    stats.errors += worker->errors.load(std::memory_order_relaxed);
-    stats.drops += worker->drops.load(std::memory_order_relaxed);  // By its function.
+    stats.surplus += worker->meter.surplus.load(std::memory_order_relaxed);
+    stats.frames += worker->meter.frames.load(std::memory_order_relaxed);
+    stats.errors += worker->meter.errors.load(std::memory_order_relaxed);
+    stats.drops += worker->meter.drops.load(std::memory_order_relaxed);  // By its function.
     const auto counters = worker->counters();
     stats.copies += counters.copies;
     stats.allocations += counters.allocations;
   }
-  stats.queue = over(workers, &Worker::queue);
-  stats.compute_input = over(workers, &Worker::compute_input);
-  stats.compute_infer = over(workers, &Worker::compute_infer);
-  stats.compute_output = over(workers, &Worker::compute_output);
-  stats.transfer = over(workers, &Worker::transfer);
+  stats.queue = over(workers, &Meter::queue);
+  stats.compute_input = over(workers, &Meter::compute_input);
+  stats.compute_infer = over(workers, &Meter::compute_infer);
+  stats.compute_output = over(workers, &Meter::compute_output);
+  stats.transfer = over(workers, &Meter::transfer);
   stats.busy_ns = busy_ns(stats);
   for (std::size_t i = 0; i < workers.size(); ++i) {
     stats.instances.push_back(stats_of(*workers[i], stage.places[i]));

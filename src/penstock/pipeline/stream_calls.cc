@@ -1,6 +1,7 @@
 // Resets, ends, saves and restores streams between two frames.
 #include <algorithm>
 
+#include "penstock/base/option_name.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/ports.h"
@@ -23,17 +24,17 @@ Status State::reset_states(Streams::Seat seat, FrameNumber step) {
 namespace {
 
 // Every stage is done with the stream's frames, which also makes visible what they wrote.
-Status check_idle(const State& state, std::uint64_t stream, Streams::Seat seat, const char* what) {
+Status check_idle(const State& state, std::uint64_t stream, Streams::Seat seat, OptionName what) {
   const FrameNumber frames = state.not_popped(seat);
   if (frames == 0) return {};
   return make_error(Code::kFailedPrecondition, "expected no frames in flight, found ", frames,
                     "; pop them first")
       .within({Where::kStream, stream})
-      .within(what);
+      .within(std::string(name_of(what)));
 }
 
-Error placed(Error error, std::uint64_t stream, const char* what) {
-  return std::move(error).within({Where::kStream, stream}).within(what);
+Error placed(Error error, std::uint64_t stream, OptionName what) {
+  return std::move(error).within({Where::kStream, stream}).within(std::string(name_of(what)));
 }
 
 std::string state_names(const State& state) {
@@ -92,40 +93,40 @@ Status Pipeline::reset_states() {
 
 Status Pipeline::reset_stream(std::uint64_t stream) {
   return guarded([&]() -> Status {
-    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("reset_stream"));
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames(name_of(OptionName::kResetStream)));
     const TurnGuard guard(&generations_->turns->pusher);
     State& state = *generations_->pushing;
     if (state.ending.closed()) return state.ending.error();
     const auto seat = state.streams->find(stream);
     if (!seat) return {};
-    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "reset_stream"));
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, OptionName::kResetStream));
     Status reset = state.reset_states(*seat, state.steps(*seat));
-    if (!reset) return placed(std::move(reset).error(), stream, "reset_stream");
+    if (!reset) return placed(std::move(reset).error(), stream, OptionName::kResetStream);
     return {};
   });
 }
 
 Status Pipeline::end_stream(std::uint64_t stream) {
   return guarded([&]() -> Status {
-    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("end_stream"));
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames(name_of(OptionName::kEndStream)));
     const TurnGuard guard(&generations_->turns->pusher);
     State& state = *generations_->pushing;
     const auto seat = state.streams->find(stream);
     if (!seat) return {};
-    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "end_stream"));
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, OptionName::kEndStream));
     if (stream != 0) {
       state.streams->end(stream);
       return {};
     }
     Status reset = state.reset_states(*seat, state.steps(*seat));
-    if (!reset) return placed(std::move(reset).error(), stream, "end_stream");
+    if (!reset) return placed(std::move(reset).error(), stream, OptionName::kEndStream);
     return {};
   });
 }
 
 Result<Named> Pipeline::save_stream(std::uint64_t stream) {
   return guarded([&]() -> Result<Named> {
-    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("save_stream"));
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames(name_of(OptionName::kSaveStream)));
     const TurnGuard guard(&generations_->turns->pusher);
     State& state = *generations_->pushing;
     const auto seat = state.streams->find(stream);
@@ -133,13 +134,13 @@ Result<Named> Pipeline::save_stream(std::uint64_t stream) {
       return make_error(Code::kNotFound,
                         "it is not known: it had no frame yet, has ended or was evicted")
           .within({Where::kStream, stream})
-          .within("save_stream");
+          .within(std::string(name_of(OptionName::kSaveStream)));
     }
-    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "save_stream"));
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, OptionName::kSaveStream));
     Named saved;
     for (const auto& edge : state.states) {
       auto value = edge->saved(*seat, state.steps(*seat));
-      if (!value) return placed(std::move(value).error(), stream, "save_stream");
+      if (!value) return placed(std::move(value).error(), stream, OptionName::kSaveStream);
       saved.emplace_back(edge->to, *std::move(value));
     }
     return saved;
@@ -148,13 +149,16 @@ Result<Named> Pipeline::save_stream(std::uint64_t stream) {
 
 Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
   return guarded([&]() -> Status {
-    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames("restore_stream"));
+    PENSTOCK_CHECK_OK(generations_->take_turn_between_frames(name_of(OptionName::kRestoreStream)));
     const TurnGuard guard(&generations_->turns->pusher);
     State& state = *generations_->pushing;
     if (state.ending.closed()) return state.ending.error();
     auto values = match_states(state, states);
     if (!values)
-      return std::move(values).error().within({Where::kStream, stream}).within("restore_stream");
+      return std::move(values)
+          .error()
+          .within({Where::kStream, stream})
+          .within(std::string(name_of(OptionName::kRestoreStream)));
     const auto set_all = [&](Streams::Seat seat, FrameNumber step) -> Status {
       for (std::size_t s = 0; s < state.states.size(); ++s) {
         PENSTOCK_CHECK_OK(state.states[s]->set(seat, step, *(*values)[s]));
@@ -164,11 +168,11 @@ Status Pipeline::restore_stream(std::uint64_t stream, const Named& states) {
     const bool known = state.streams->find(stream).has_value();
     // One that gets a seat with it: where a value cannot be set, it keeps none of another stream's.
     const auto seat = state.streams->admit(stream, set_all);
-    if (!seat) return placed(seat.error(), stream, "restore_stream");
+    if (!seat) return placed(seat.error(), stream, OptionName::kRestoreStream);
     if (!known) return {};
-    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, "restore_stream"));
+    PENSTOCK_CHECK_OK(check_idle(state, stream, *seat, OptionName::kRestoreStream));
     Status set = set_all(*seat, state.steps(*seat));
-    if (!set) return placed(std::move(set).error(), stream, "restore_stream");
+    if (!set) return placed(std::move(set).error(), stream, OptionName::kRestoreStream);
     state.streams->use(*seat);
     return {};
   });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "penstock/base/option_name.h"
 #include "penstock/pipeline/guarded.h"
 
 namespace penstock::pipeline {
@@ -12,7 +13,8 @@ namespace {
 Error too_many(int most) {
   return make_error(Code::kResourceExhausted, "it is not known, and the plan allows ", most,
                     most == 1 ? " stream, which is stream 0" : " streams, which are all in use",
-                    "; end one (end_stream), or allow more, or that one is evicted, in the plan "
+                    "; end one (", OptionName::kEndStream,
+                    "), or allow more, or that one is evicted, in the plan "
                     "(streams: most, evict)");
 }
 

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
@@ -538,24 +539,57 @@ TEST(Streams, WhatEdgesDropNamesThem) {
   EXPECT_EQ((*dropped)->error().places, places);
 }
 
-// A ceiling is no more than what is there: two versions for each stream, and the initial value.
+std::uint64_t heap_in_use() {
+  const auto heap = mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+// What the heap holds more once a pipeline of so many streams runs.
+std::uint64_t heap_of(Writes where, int most) {
+  auto network = sequence(where, most);
+  const auto before = heap_in_use();
+  const auto pipeline = started(network);
+  return heap_in_use() - before;
+}
+
+// Of a small state the bytes are the least: what keeps it is counted with them.
+TEST(Streams, TheMemoryOfTheirStatesIsThatWhichTheyTake) {
+  const auto before = heap_in_use();
+  const std::vector<std::byte> probe(1U << 20U);
+  if (heap_in_use() - before < probe.size()) GTEST_SKIP() << "the heap in use tells no figures";
+  constexpr int kMany = 10'000;
+  for (const auto where : {Writes::kItself, Writes::kBefore}) {
+    auto network = sequence(where, kMany);
+    const auto ceiling = *memory_ceiling(network.finish());
+    const auto taken = heap_of(where, kMany) - heap_of(where, 1);
+    EXPECT_LE(taken, ceiling + (64U << 10U));  // Large blocks are whole pages.
+    EXPECT_GE(taken, ceiling / 2);
+  }
+}
+
+// Of large ones the values are all: two versions for each stream, and the initial one.
 TEST(Streams, TheirStatesCountInTheMemory) {
-  const auto bytes = [](Writes where, int most) {
+  constexpr std::uint64_t kValue = 4'000'000;
+  const auto values = [&](Writes where, int most) {
     auto network = sequence(where, most);
-    const auto all = *memory_ceiling(network.finish());
+    network.finish();
+    for (auto& tensor : network.plan.tensors) tensor.type.dims[0].size = kValue / sizeof(float);
+    const auto all = *memory_ceiling(network.plan);
     network.plan.states.clear();
-    return all - *memory_ceiling(network.plan);
+    return (all - *memory_ceiling(network.plan)) / kValue;
   };
-  EXPECT_EQ(bytes(Writes::kItself, 1), 3 * sizeof(float));
-  EXPECT_EQ(bytes(Writes::kItself, 100), 201 * sizeof(float));
-  EXPECT_EQ(bytes(Writes::kBehind, 100), 201 * sizeof(float));
-  EXPECT_EQ(bytes(Writes::kBefore, 100), 801 * sizeof(float));
+  EXPECT_EQ(values(Writes::kItself, 1), 3U);
+  EXPECT_EQ(values(Writes::kItself, 100), 201U);
+  EXPECT_EQ(values(Writes::kBehind, 100), 201U);
+  EXPECT_EQ(values(Writes::kBefore, 100), 801U);
   auto network = sequence(Writes::kItself, 2'000'000'000);
   network.finish();
   for (auto* list : {&network.plan.tensors, &network.plan.inputs, &network.plan.outputs}) {
     for (auto& tensor : *list) tensor.type.dims[0].size = 1'000'000;
   }
-  EXPECT_THAT(network.start().error().message(), HasSubstr("the states alone take "));
+  const auto message = network.start().error().message();
+  EXPECT_THAT(message, HasSubstr("the states alone take "));
+  EXPECT_THAT(message, HasSubstr(" bytes for 2000000000 streams; allow fewer"));
 }
 
 }  // namespace

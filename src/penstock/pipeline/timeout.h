@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -24,6 +26,19 @@ Error timed_out(std::string what, std::chrono::nanoseconds timeout, const Args&.
 /// On the clock of now_ns(). kNoWait reads no clock.
 inline std::int64_t deadline_of(std::chrono::nanoseconds timeout) {
   return timeout <= std::chrono::nanoseconds::zero() ? 0 : deadline_after(timeout);
+}
+
+/// Waits until `holds`, at most to the deadline, which is of now_ns() and may be kNever.
+/// \returns whether it holds.
+template <typename Predicate>
+bool wait_until(std::condition_variable& told, std::unique_lock<std::mutex>& lock,
+                std::int64_t deadline, const Predicate& holds) {
+  if (deadline != kNever) {
+    const std::chrono::steady_clock::time_point until{std::chrono::nanoseconds(deadline)};
+    return told.wait_until(lock, until, holds);
+  }
+  told.wait(lock, holds);
+  return true;
 }
 
 /// How long a caller waits, and who is asked meanwhile whether it still should.

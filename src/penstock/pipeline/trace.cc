@@ -1,8 +1,10 @@
 // Pipeline::write_trace(): the spans of the plan that runs.
+#include "penstock/base/option_name.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/spans.h"
 #include "penstock/pipeline/trace_content.h"
 #include "penstock/pipeline/trace_file.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 Result<std::uint64_t> Pipeline::write_trace(const std::filesystem::path& file) const {
@@ -18,8 +20,7 @@ Status Pipeline::check_traced() const {
   const auto [state, lock] = generations_->look();
   if (state->options.trace) return {};
   return make_error(Code::kFailedPrecondition,
-                    "trace: the pipeline was started without tracing; set Options::trace, in "
-                    "Python trace=True");
+                    "trace: the pipeline was started without tracing; set ", OptionName::kTrace);
 }
 
 std::string WorkerSpans::name() const {
@@ -30,7 +31,7 @@ Result<std::vector<WorkerSpans>> Pipeline::spans() const {
   PENSTOCK_CHECK_OK(check_traced());
   const auto [state, lock] = generations_->look();
   std::vector<WorkerSpans> spans;
-  for (const auto& worker : state->workers) spans.push_back(worker->spans());
+  for (const auto& worker : state->workers) spans.push_back(worker->meter.spans());
   return spans;
 }
 
@@ -43,7 +44,7 @@ Result<std::uint64_t> Pipeline::add_trace(TraceFile& trace, const std::string& n
   TraceContent content;
   std::uint64_t lost = 0;
   for (const auto& worker : state->workers) {
-    content.workers.push_back(worker->spans());
+    content.workers.push_back(worker->meter.spans());
     lost += content.workers.back().lost;
   }
   for (const auto& edge : state->edges) {

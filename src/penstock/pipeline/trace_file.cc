@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/files.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -38,7 +40,9 @@ std::int64_t now_of() {
 
 Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
   std::ofstream out(file);
-  if (!out) return not_found("trace: cannot write '", file.string(), "'");
+  if (!out)
+    return not_found("trace: cannot write '", file.string(),
+                     "'; is its folder there, and may it be written to?");
   const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},
                        {"unix_ns", now_of<std::chrono::system_clock>()}};
   out << R"({"displayTimeUnit":"ns","otherData":)" << clocks.dump() << ",\"traceEvents\":[\n";
@@ -113,6 +117,7 @@ Status TraceFile::close() {
   out_ << "\n]}\n";
   out_.close();  // Only then is it known that all was written.
   if (out_) return {};
+  remove_part(name_);
   return make_error(Code::kResourceExhausted, "trace: cannot write '", name_.string(),
                     "'; is the disk full?");
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
@@ -18,7 +18,7 @@ Result<std::unique_ptr<Watchdog>> Watchdog::start(std::vector<Worker*> watched, 
   return made;
 }
 
-Watchdog::~Watchdog() {
+void Watchdog::stop() {
   stopping_.store(true, std::memory_order_seq_cst);
   parker_.wake();
   if (thread_.joinable()) thread_.join();

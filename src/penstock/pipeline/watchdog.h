@@ -24,9 +24,12 @@ class Watchdog {
  public:
   /// `source`: frames pushed. \pre  none is yet. \error kResourceExhausted  no thread is left.
   static Result<std::unique_ptr<Watchdog>> start(std::vector<Worker*> watched, Progress& source);
-  ~Watchdog();  ///< Joins.
+  ~Watchdog() { stop(); }
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Joins; others may go on to wake it, in vain, for as long as it is there. Idempotent.
+  void stop();
 
  private:
   Watchdog(std::vector<Worker*> watched, Progress& source);

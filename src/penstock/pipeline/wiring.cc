@@ -8,13 +8,12 @@
 #include "penstock/pipeline/capacity.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/supported.h"
+#include "penstock/pipeline/worker.h"
 #include "penstock/ready/ready.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::pipeline {
 namespace {
-
-constexpr int kLossyWindow = 4096;  // Dropped frames that may await their turn to come out.
 
 void make_edges(State& state) {
   for (const auto& plan_edge : state.plan.edges) {
@@ -273,110 +272,137 @@ std::size_t index_of(const State& state, const Edge* edge) {
       std::ranges::find(state.edges, edge, &std::unique_ptr<Edge>::get) - state.edges.begin());
 }
 
+Stage* stage_of(State& state, int number) {
+  return number < 0 ? nullptr : state.stages[static_cast<std::size_t>(number)].get();
+}
+
+std::vector<Worker*> workers_of(const State& state, const Stage& stage) {
+  std::vector<Worker*> found;
+  for (const auto& worker : state.workers) {
+    if (&worker->stage() == &stage) found.push_back(worker.get());
+  }
+  return found;
+}
+
+Wait wait_alone(Progress& progress, Parker& parker, const std::atomic<std::int64_t>* period) {
+  return {&progress, progress.add_waiters({&parker}).front(), period, 0};
+}
+
+bool reads(const Stage& stage, const Edge* edge) {
+  return std::ranges::find(stage.in_edges, edge) != stage.in_edges.end();
+}
+
+// The workers stay less than `room` frames ahead of `progress`.
+void wait_for_room(const std::vector<Worker*>& workers, Progress& progress,
+                   const std::atomic<std::int64_t>* period, FrameNumber room) {
+  for (Worker* worker : workers) {
+    worker->instance.rooms.push_back({wait_alone(progress, worker->instance.parker, period), room});
+  }
+}
+
+void wait_for_producers(State& state, Stage& stage, const std::vector<Worker*>& workers) {
+  std::vector<int> producers;
+  for (const Edge* edge : stage.in_edges) producers.push_back(edge->from);
+  if (producers.empty()) producers.push_back(plan::kPipelineInput);
+  std::ranges::sort(producers);
+  producers.erase(std::ranges::unique(producers).begin(), producers.end());
+  std::vector<Parker*> parkers;
+  for (Worker* worker : workers) {
+    parkers.push_back(&worker->instance.parker);
+    stage.returns.add(worker->instance.parker);
+  }
+  for (const int producer : producers) {
+    Stage* from = stage_of(state, producer);
+    Progress& progress = from == nullptr ? state.source : from->progress;
+    stage.producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns : &from->ready_ns);
+    if (from != nullptr) stage.stages_before.push_back(from);
+    const auto cells =
+        stage.has_homes ? add_each(progress, parkers) : progress.add_waiters(parkers);
+    for (std::size_t w = 0; w < workers.size(); ++w) {
+      workers[w]->instance.inputs.push_back(
+          {&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
+    }
+  }
+}
+
+// The caller's inputs have slots again once the stage is done with them.
+void let_pusher_wait(State& state, Stage& stage) {
+  for (const Edge* edge : stage.kept_for) {
+    if (edge->from != plan::kPipelineInput) continue;
+    if (!reads(stage, edge) && edge->lossy()) continue;
+    state.pusher.waits.push_back(wait_alone(stage.progress, state.pusher.parker, &stage.period_ns));
+    const auto room =
+        reads(stage, edge) ? static_cast<FrameNumber>(edge->capacity()) : edge->places();
+    state.input_capacities.push_back(edge->lossy() ? 0 : room);
+  }
+}
+
+void wait_for_readers(State& state, const Stage& stage, const std::vector<Worker*>& workers) {
+  for (const Edge* edge : stage.out_edges) {
+    for (const int to : edge->to) {
+      if (edge->lossy()) continue;
+      Stage* reader = stage_of(state, to);
+      wait_for_room(workers, reader == nullptr ? state.sink : reader->progress,
+                    reader == nullptr ? nullptr : &reader->period_ns,
+                    static_cast<FrameNumber>(edge->capacity()));
+    }
+  }
+}
+
+// Of edges whose frames are kept: who writes one waits for the slot, and who reads one that may
+// drop frames keeps no more than have one.
+void wait_for_keepers(State& state, const Stage& stage, const std::vector<Worker*>& workers) {
+  for (auto& keeper : state.stages) {
+    for (const Edge* edge : keeper->kept_for) {
+      if (reads(*keeper, edge)) continue;
+      const bool writes = edge->from == static_cast<int>(stage.index);
+      if (writes && !edge->lossy()) {
+        wait_for_room(workers, keeper->progress, &keeper->period_ns, edge->places());
+      } else if (edge->lossy() && reads(stage, edge)) {
+        wait_for_room(workers, keeper->progress, &keeper->period_ns,
+                      static_cast<FrameNumber>(keeping_slots(
+                          state.plan, state.plan.edges[index_of(state, edge)], state.memories)));
+      }
+    }
+  }
+}
+
+// Who reads a state waits for its writer, who in turn keeps the versions that are still read.
+void wait_for_states(State& state, Stage& stage, const std::vector<Worker*>& workers) {
+  for (const StateEdge* edge : stage.states_in) {
+    for (auto& writer : state.stages) {
+      const auto& written = writer->states_out;
+      if (writer.get() == &stage || std::ranges::find(written, edge) == written.end()) continue;
+      for (Worker* worker : workers) {
+        worker->instance.states.push_back(
+            wait_alone(writer->progress, worker->instance.parker, &writer->period_ns));
+      }
+      if (edge->versions < StateEdge::kVersionsBehind) continue;
+      wait_for_room(workers_of(state, *writer), stage.progress, &stage.period_ns,
+                    StateEdge::kVersionsBehind - 1);
+    }
+  }
+}
+
+void let_popper_wait(State& state, Stage& stage) {
+  const bool feeds_output = std::ranges::any_of(
+      stage.out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
+  if (!feeds_output && !stage.out_edges.empty()) return;
+  state.popper.waits.push_back(wait_alone(stage.progress, state.popper.parker, &stage.period_ns));
+  state.drainer.waits.push_back(wait_alone(stage.progress, state.drainer.parker, &stage.period_ns));
+}
+
 // Who waits for whom. After this no Progress, cell or wait changes its place.
 void connect_waits(State& state) {
-  const auto workers_of = [&](const Stage& stage) {
-    std::vector<Worker*> found;
-    for (auto& worker : state.workers) {
-      if (&worker->stage() == &stage) found.push_back(worker.get());
-    }
-    return found;
-  };
-  const auto wait_alone = [](Progress& progress, Parker& parker,
-                             const std::atomic<std::int64_t>* period) {
-    return Wait{&progress, progress.add_waiters({&parker}).front(), period, 0};
-  };
   state.pusher.waits.push_back(wait_alone(state.sink, state.pusher.parker, nullptr));
   for (auto& stage : state.stages) {
-    std::vector<int> producers;
-    for (const Edge* edge : stage->in_edges) producers.push_back(edge->from);
-    if (producers.empty()) producers.push_back(plan::kPipelineInput);
-    std::ranges::sort(producers);
-    producers.erase(std::ranges::unique(producers).begin(), producers.end());
-    const auto workers = workers_of(*stage);
-    std::vector<Parker*> parkers;
-    for (Worker* worker : workers) {
-      parkers.push_back(&worker->parker);
-      stage->returns.add(worker->parker);
-    }
-    for (const int producer : producers) {
-      Stage* from = producer < 0 ? nullptr : state.stages[static_cast<std::size_t>(producer)].get();
-      Progress& progress = from == nullptr ? state.source : from->progress;
-      stage->producer_ready_ns.push_back(from == nullptr ? &state.source_ready_ns
-                                                         : &from->ready_ns);
-      if (from != nullptr) stage->stages_before.push_back(from);
-      const auto cells =
-          stage->has_homes ? add_each(progress, parkers) : progress.add_waiters(parkers);
-      for (std::size_t w = 0; w < workers.size(); ++w) {
-        workers[w]->inputs.push_back(
-            {&progress, cells[w], from == nullptr ? nullptr : &from->period_ns, 0});
-      }
-    }
-    for (const Edge* edge : stage->kept_for) {
-      if (edge->from != plan::kPipelineInput) continue;
-      const bool reads = std::ranges::find(stage->in_edges, edge) != stage->in_edges.end();
-      if (!reads && edge->lossy()) continue;
-      state.pusher.waits.push_back(
-          wait_alone(stage->progress, state.pusher.parker, &stage->period_ns));
-      const auto room = reads ? static_cast<FrameNumber>(edge->capacity()) : edge->places();
-      state.input_capacities.push_back(edge->lossy() ? 0 : room);
-    }
-    const auto wait_for = [&](Progress& progress, const std::atomic<std::int64_t>* period,
-                              FrameNumber room) {
-      for (Worker* worker : workers) {
-        worker->rooms.push_back({wait_alone(progress, worker->parker, period), room});
-      }
-    };
-    for (const Edge* edge : stage->out_edges) {
-      for (const int to : edge->to) {
-        if (edge->lossy()) continue;
-        Stage* reader = to < 0 ? nullptr : state.stages[static_cast<std::size_t>(to)].get();
-        wait_for(reader == nullptr ? state.sink : reader->progress,
-                 reader == nullptr ? nullptr : &reader->period_ns,
-                 static_cast<FrameNumber>(edge->capacity()));
-      }
-    }
-    // Of edges whose frames are kept: who writes one waits for the slot, and who reads one that may
-    // drop frames keeps no more than have one.
-    for (auto& keeper : state.stages) {
-      for (Edge* edge : keeper->kept_for) {
-        const auto reads = [&](const Stage& of) {
-          return std::ranges::find(of.in_edges, edge) != of.in_edges.end();
-        };
-        if (reads(*keeper)) continue;
-        const bool writes = edge->from == static_cast<int>(stage->index);
-        if (writes && !edge->lossy()) {
-          wait_for(keeper->progress, &keeper->period_ns, edge->places());
-        } else if (edge->lossy() && reads(*stage)) {
-          wait_for(keeper->progress, &keeper->period_ns,
-                   static_cast<FrameNumber>(keeping_slots(
-                       state.plan, state.plan.edges[index_of(state, edge)], state.memories)));
-        }
-      }
-    }
-    for (StateEdge* edge : stage->states_in) {
-      for (auto& writer : state.stages) {
-        if (writer == stage ||
-            std::ranges::find(writer->states_out, edge) == writer->states_out.end())
-          continue;
-        for (Worker* worker : workers) {
-          worker->states.push_back(
-              wait_alone(writer->progress, worker->parker, &writer->period_ns));
-        }
-        if (edge->versions < StateEdge::kVersionsBehind) continue;
-        for (Worker* worker : workers_of(*writer)) {
-          worker->rooms.push_back({wait_alone(stage->progress, worker->parker, &stage->period_ns),
-                                   StateEdge::kVersionsBehind - 1});
-        }
-      }
-    }
-    const bool feeds_output = std::ranges::any_of(
-        stage->out_edges, [](const Edge* e) { return e->to.back() == plan::kPipelineOutput; });
-    if (!feeds_output && !stage->out_edges.empty()) continue;
-    state.popper.waits.push_back(
-        wait_alone(stage->progress, state.popper.parker, &stage->period_ns));
-    state.drainer.waits.push_back(
-        wait_alone(stage->progress, state.drainer.parker, &stage->period_ns));
+    const auto workers = workers_of(state, *stage);
+    wait_for_producers(state, *stage, workers);
+    let_pusher_wait(state, *stage);
+    wait_for_readers(state, *stage, workers);
+    wait_for_keepers(state, *stage, workers);
+    wait_for_states(state, *stage, workers);
+    let_popper_wait(state, *stage);
   }
 }
 

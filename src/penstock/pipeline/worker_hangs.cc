@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/state.h"
-#include "penstock/pipeline/thread.h"
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
@@ -33,31 +34,31 @@ bool Worker::give_up(Lane& lane, std::int64_t ran_ns, bool ready) {
   }
   for (const FrameNumber frame : lane.frames) {
     if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = 0;
-    if (state_.record(frame).alive()) fail(frame, hanging(ran_ns));
+    if (state_.record(frame).alive()) fate_.fail(frame, hanging(ran_ns));
   }
-  if (!ends) look_whether_unable();
+  if (!ends) ability_.look();
   return ready;
 }
 
 // Another call takes the place of the one that is lost, which has tensors that nobody else has.
 Status Worker::reopen(Lane& lane) {
-  lost_.reserve(lost_.size() + 1);
+  ability_.reserve();
   auto fresh = make_call();
-  PENSTOCK_CHECK_OK(fresh->open(executables_));
+  PENSTOCK_CHECK_OK(fresh->open(ability_.executables()));
   PENSTOCK_CHECK_OK(lane.call->abandon());
   const auto counted = lane.call->counters();
   const std::scoped_lock lock(calls_mutex_);
   add(lost_counters_, counted);
-  lost_.push_back(std::exchange(lane.call, std::move(fresh)));
+  ability_.leave_behind(std::exchange(lane.call, std::move(fresh)));
   return {};
 }
 
 bool Worker::keeps_lost() {
-  look_for_lost();
+  const bool left = ability_.keeps_calls();
   if (!asynchronous_) return false;  // Their threads keep what they may touch.
-  const bool in_progress = std::ranges::any_of(
-      lanes_, [](const Lane& lane) { return lane.call && lane.call->in_progress_still(); });
-  return in_progress || !lost_.empty();
+  return left || std::ranges::any_of(lanes_, [](const Lane& lane) {
+           return lane.call && lane.call->in_progress_still();
+         });
 }
 
 void Worker::give_up_if_hanging() {
@@ -78,7 +79,7 @@ Error Worker::hanging(std::int64_t ran_ns) const {
     if (max_run_ns_ == 0)
       return make_error(Code::kCancelled, "the call was left behind after ", ms(ran_ns), " ms");
     return make_error(Code::kDeadlineExceeded, "the call hangs: it has run for ", ms(ran_ns),
-                      " ms, at most ", ms(max_run_ns_), " ms allowed (max_run)");
+                      " ms, at most ", ms(max_run_ns_), " ms allowed (", OptionName::kMaxRun, ")");
   });
   return std::move(told).error();
 }

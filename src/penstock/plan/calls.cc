@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "penstock/base/option_name.h"
+
 namespace penstock::plan {
 namespace {
 
@@ -33,7 +35,54 @@ std::string note_on(const Stage& stage, const Edge& edge) {
                 "); expected ", other, ", or a batch of ", slots_of(edge));
 }
 
+/// Whether what the stage `from` makes of a frame goes into what `to` reads of it.
+bool leads(const Plan& plan, std::size_t from, std::size_t to) {
+  std::vector<bool> reached(plan.stages.size());
+  reached[from] = true;
+  for (std::size_t at = from; at < to; ++at) {  // Edges lead forward.
+    if (!reached[at]) continue;
+    for (const auto& edge : plan.edges) {
+      if (edge.from != static_cast<int>(at)) continue;
+      for (const int reader : edge.to) {
+        if (reader >= 0) reached[static_cast<std::size_t>(reader)] = true;
+      }
+    }
+  }
+  return reached[to];
+}
+
+/// A state that the stage writes, and that it or one before it reads; null: none.
+const StateEdge* closed_by(const Plan& plan, std::size_t stage) {
+  const auto names = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  };
+  for (const auto& state : plan.states) {
+    if (!names(plan.stages[stage].outputs, state.from)) continue;
+    for (std::size_t reader = 0; reader <= stage; ++reader) {
+      if (names(plan.stages[reader].inputs, state.to) && leads(plan, reader, stage)) return &state;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+std::vector<std::string> batches_beyond_streams(const Plan& plan) {
+  std::vector<std::string> notes;
+  const int streams = plan.streams.most;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& stage = plan.stages[i];
+    const auto* const state = closed_by(plan, i);
+    if (!stage.each.empty() || stage.batch.frames <= streams || state == nullptr) continue;
+    notes.push_back(concat("stage '", stage.name, "': takes up to ", stage.batch.frames,
+                           " frames in a call (batch), and never gets more than ", streams,
+                           ", as it writes the state '", state->to,
+                           "', which the next frame of a stream waits for, and the plan allows ",
+                           streams, streams == 1 ? " stream" : " streams", "; expected ",
+                           stage.batch.frames, " streams or more, or a batch of ", streams));
+  }
+  return notes;
+}
 
 std::vector<std::string> batches_beyond_edges(const Plan& plan) {
   std::vector<std::string> notes;
@@ -55,7 +104,8 @@ std::vector<std::string> calls_never_left_behind(const Plan& plan) {
   if (names.empty()) return {};
   return {concat(names.size() == 1 ? "stage " : "stages ", join(names, ", "),
                  ": a call that hangs may be left behind (max_left_behind), and never is, as no "
-                 "time tells that it hangs; expected max_run too, or a max_left_behind of 0")};
+                 "time tells that it hangs; expected ",
+                 OptionName::kMaxRun, " too, or a max_left_behind of 0")};
 }
 
 std::vector<std::string> why_one_lane(const Plan& plan, const Stage& stage) {

@@ -11,6 +11,9 @@ namespace penstock::plan {
 /// Stages that take more frames in a call than an edge of theirs holds, each in a sentence that
 /// begins with its name. \pre  the plan is valid
 std::vector<std::string> batches_beyond_edges(const Plan& plan);
+/// Stages that take more frames in a call than the plan allows streams, and are given a stream's
+/// next frame only behind the one before, as with that they write a state; as above.
+std::vector<std::string> batches_beyond_streams(const Plan& plan);
 
 /// Stages that may leave calls behind (Stage::max_left_behind), and have no Stage::max_run after
 /// which a call would be left behind: one sentence, which names them all. None: there are no such.

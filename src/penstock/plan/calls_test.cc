@@ -35,6 +35,28 @@ TEST(CallsTest, ABatchIsComparedWithTheNarrowestEdgeOfItsStage) {
   EXPECT_THAT(batches_beyond_edges(plan), IsEmpty());
 }
 
+TEST(CallsTest, ABatchIsComparedWithTheStreamsWhereItsStageClosesAState) {
+  auto plan = chain();
+  for (auto& stage : plan.stages) stage.batch.frames = 4;
+  EXPECT_THAT(batches_beyond_streams(plan), IsEmpty());
+  plan.stages[0].inputs.emplace_back("before");
+  plan.states.push_back({plan.stages[1].outputs.front(), "before", {}});
+  plan.streams.most = 2;
+  EXPECT_THAT(
+      batches_beyond_streams(plan),
+      ElementsAre("stage 'stage1': takes up to 4 frames in a call (batch), and never gets more "
+                  "than 2, as it writes the state 'before', which the next frame of a stream waits "
+                  "for, and the plan allows 2 streams; expected 4 streams or more, or a batch of "
+                  "2"));
+  plan.streams.most = 4;
+  EXPECT_THAT(batches_beyond_streams(plan), IsEmpty());
+  plan.streams.most = 1;
+  plan.stages[0].inputs.pop_back();
+  plan.stages[1].inputs.emplace_back("before");
+  plan.states.front().from = plan.stages[0].outputs.front();  // Written before it is read.
+  EXPECT_THAT(batches_beyond_streams(plan), IsEmpty());
+}
+
 TEST(CallsTest, ALimitOfCallsLeftBehindNeedsATimeForACall) {
   auto plan = chain();
   EXPECT_THAT(calls_never_left_behind(plan), IsEmpty());

@@ -165,7 +165,8 @@ Result<Plan> load_folder(const fs::path& folder) {
   std::error_code ignored;
   const auto found = fs::symlink_status(folder / kPlanFile, ignored);
   if (!fs::exists(found)) {
-    return not_found("no plan.json in it: expected a package made by 'penstock split'");
+    return not_found(
+        "no plan.json in it: expected a package, which 'penstock build' or 'split' makes");
   }
   if (!fs::is_regular_file(found)) {
     return invalid_argument("plan.json is a link or a special file: expected a plain file");

@@ -60,8 +60,11 @@ Error file_error(const fs::path& path, std::string_view what, std::error_code ca
 Result<fs::path> make_private_folder(const fs::path& parent, const std::string& stem) {
   auto name = (parent / ("." + stem + ".XXXXXX")).string();
   if (mkdtemp(name.data()) != nullptr) return fs::path(name);
-  return file_error(parent, "no folder can be made in it",
-                    std::error_code(errno, std::generic_category()));
+  const std::error_code reason(errno, std::generic_category());
+  if (std::error_code unknown; !fs::exists(parent, unknown)) {
+    return not_found("'", parent.string(), "': ", reason.message(), "; make this folder first");
+  }
+  return file_error(parent, "no folder can be made in it", reason);
 }
 
 Result<std::vector<std::string>> list_files(const fs::path& folder) {

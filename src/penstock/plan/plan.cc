@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/near_names.h"
+#include "penstock/base/option_name.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::plan {
@@ -145,8 +146,8 @@ const StateEdge* Plan::find_state(std::string_view to) const {
 
 Error native_code_refused(const std::string& library) {
   return make_error(Code::kPermissionDenied, library,
-                    ": native code is not allowed here; leave out --no-native-code, in Python "
-                    "native_code=False, if you trust it");
+                    ": native code is not allowed here; leave out ", OptionName::kNoNativeCode,
+                    ", if you trust it");
 }
 
 Status refuse_native_code(const Plan& plan) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/plan/paths.h"
 #include "penstock/plan/plan.h"
@@ -284,8 +285,8 @@ class Checker {
       if (!names_a_place(key, value)) continue;
       add(where, ": option '", key,
           "' names a place on the disk, which a package may not; leave it ",
-          "out there, and give it where the package is run (--backend-option ", partition.backend,
-          ":", key, "=...)");
+          "out there, and give it where the package is run (",
+          example_of_backend_option(partition.backend, key), ")");
     }
   }
 
@@ -551,14 +552,16 @@ class Checker {
     }
     if (!agree(from->type, to->type)) {
       add(place, ": writes ", from->type, ", reads ", to->type,
-          "; expected one type and shape: choose other tensors (--state)");
+          "; expected one type and shape: choose other tensors (", OptionName::kStates, ")");
     }
     if (!state.initial.empty()) {
       check_path(place + ": initial value", state.initial);
     } else if (!to->type.fixed() || bits_of(to->type.dtype) == 0) {
       add(place, ": the first frame reads zeros of ", to->type,
-          ": expected a fixed shape of numbers, or its first value (--state ", state.from, "=",
-          state.to, ":FILE.npy; of a cache that grows, an empty array)");
+          ": expected a fixed shape of numbers, or its first value (",
+          in_words_of_caller(concat("--state ", state.from, "=", state.to, ":FILE.npy"),
+                             concat("states={'", state.from, "': ('", state.to, "', ARRAY)}")),
+          "; of a cache that grows, an empty array)");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "penstock/base/printable.h"
 #include "penstock/planner/problem/index.h"
 
 namespace penstock::planner {
@@ -125,7 +126,7 @@ std::string to_string(const Binding& binding) {
     case Kind::kOut:
       return "sending" + on;
     case Kind::kGroup:
-      return "group '" + binding.group + "', which cannot be divided, on device '" +
+      return "group '" + printable(binding.group) + "', which cannot be divided, on device '" +
              binding.device + "'";
     case Kind::kMemory:
       return "memory: without its caps a cheaper plan exists";

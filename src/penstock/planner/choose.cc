@@ -263,7 +263,7 @@ class Chooser {
 
   [[nodiscard]] Error none() const {
     if (options_.interrupted && options_.interrupted()) {
-      return make_error(Code::kCancelled, "interrupted before any plan was found");
+      return make_error(Code::kCancelled, "stopped before any plan was found");
     }
     if (error_) return *error_;
     // No grouping has a bound: solving says why.
@@ -284,6 +284,8 @@ class Chooser {
     options.report = nullptr;
     const double lower = lower_bound();
     PENSTOCK_TRY(choice.answer, solve(choice.problem, options));
+    std::erase_if(choice.answer.baselines,
+                  [](const Baseline& baseline) { return baseline.name == "user"; });  // No user's.
     choice.answer.lower_bound = std::min(lower, choice.answer.cost);
     settle(choice.answer);
     choice.answer.seconds = budget_.elapsed();

@@ -2,6 +2,8 @@
 #include "penstock/planner/solve.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 
 #include "penstock/planner/latency/latency.h"
@@ -13,8 +15,12 @@
 namespace penstock::planner {
 namespace {
 
-/// Share of the time for the contiguous split from which virtual stages start.
+/// Most of the time for one stage a device where more are allowed.
 constexpr double kStartShare = 0.2;
+/// Stages a device that are searched first where more are allowed.
+constexpr std::array kFewStages{1, 2, 3, 4, 6, 8};
+/// Of its time, for which a search of fewer goes on without a gain.
+constexpr double kIdleShare = 0.25;
 /// Shares, in seconds and of the time used so far, for what explains the answer.
 constexpr double kExplainSeconds = 0.02;
 constexpr double kExplainShare = 0.05;
@@ -157,23 +163,56 @@ class Solver {
     return {};
   }
 
+  /// With ever more stages a device, each time from the best until then and for as long as all the
+  /// times before together: what few of them can do is looked for as it is where no more are
+  /// allowed.
   Status search() {
-    const BoundsReport tell = [this](double lower, double cost) { bounds_.move(lower, cost); };
-    if (options_.goal == Goal::kLatency) {
-      return take(search_latency(problem_, options_, budget_, tell), true, "latency");
+    const auto counts = stage_counts();
+    const double seconds = budget_.left(), before = budget_.elapsed();
+    for (std::size_t i = 0; i + 1 < counts.size(); ++i) {
+      auto options = options_;
+      options.segments_per_device = counts[i];
+      const double half = std::ldexp(1, static_cast<int>(i + 1 - counts.size()));
+      const double end = seconds * (counts[i] == 1 ? std::min(half, kStartShare) : half);
+      const double left = end - (budget_.elapsed() - before);
+      const double begin = budget_.elapsed();
+      const auto idle = [&] {
+        return budget_.over() || budget_.elapsed() - std::max(begin, gained_) > kIdleShare * left;
+      };
+      PENSTOCK_CHECK_OK(search_with(options, Budget(left, idle), false));
     }
-    const bool segments = options_.segments_per_device > 1;
-    auto contiguous = options_;
-    contiguous.segments_per_device = 1;
-    const auto part = segments ? budget_.part(kStartShare * budget_.left()) : budget_;
-    const BoundsReport tell_cost = [this](double /*of contiguous splits only*/, double cost) {
-      bounds_.move(0, cost);
+    return search_with(options_, budget_, true);
+  }
+
+  /// Those that are searched, up to the most that is allowed and of use.
+  [[nodiscard]] std::vector<int> stage_counts() const {
+    const int most =
+        std::min(options_.segments_per_device, static_cast<int>(problem_.groups.size()));
+    std::vector<int> counts;
+    for (const int count : kFewStages) {
+      if (count < most) counts.push_back(count);
+    }
+    counts.push_back(most);
+    return counts;
+  }
+
+  /// `bounds_all`: the options are the caller's.
+  Status search_with(Options options, const Budget& budget, bool bounds_all) {
+    const BoundsReport tell = [this, bounds_all, least = kInfinite](double lower,
+                                                                    double cost) mutable {
+      if (cost < least) gained_ = budget_.elapsed();
+      least = std::min(least, cost);
+      bounds_.move(bounds_all ? lower : 0, cost);
     };
-    PENSTOCK_CHECK_OK(
-        take(search_contiguous(problem_, contiguous, part, segments ? tell_cost : tell), !segments,
-             "contiguous"));
-    if (!segments) return {};
-    return take(search_virtual(problem_, options_, virtual_start(), budget_, tell), true,
+    auto start = virtual_start();
+    if (options.goal == Goal::kLatency) {
+      if (!start.stages.empty()) options.user_split = std::move(start);
+      return take(search_latency(problem_, options, budget, tell), bounds_all, "latency");
+    }
+    if (options.segments_per_device == 1) {
+      return take(search_contiguous(problem_, options, budget, tell), bounds_all, "contiguous");
+    }
+    return take(search_virtual(problem_, options, start, budget, tell), bounds_all,
                 "virtual stages");
   }
 
@@ -195,11 +234,11 @@ class Solver {
       return make_error(Code::kFailedPrecondition, "no plan exists", scope, ": ",
                         capped
                             ? concat("none that fits the devices' memory has a latency of at most ",
-                                     options_.latency_cap)
+                                     options_.latency_cap, problem_.in_seconds ? " s" : "")
                             : undivided_text(problem_, options_));
     }
     if (options_.interrupted && options_.interrupted()) {
-      return make_error(Code::kCancelled, "interrupted before any plan was found");
+      return make_error(Code::kCancelled, "stopped before any plan was found");
     }
     if (!budget_.over()) {
       return make_error(Code::kFailedPrecondition,
@@ -315,6 +354,7 @@ class Solver {
   std::vector<Candidate> candidates_;
   std::optional<RunnerUp> neighbour_;  ///< The best one of the answer, once it is known.
   bool infeasible_ = false;
+  double gained_ = 0;  ///< When a search last told of a lower cost, by the budget's clock.
   Answer answer_;
 };
 

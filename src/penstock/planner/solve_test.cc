@@ -1,12 +1,16 @@
 // Answers beside brute force on random problems, reported bounds, explanations and refusals.
 #include "penstock/planner/solve.h"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "penstock/planner/testing/test_brute_force.h"
 #include "penstock/planner/testing/test_chain.h"
 #include "penstock/planner/testing/test_random_problem.h"
+#include "penstock/planner/workload/workload.h"
 
 namespace penstock::planner {
 namespace {
@@ -246,6 +250,45 @@ TEST(SolveTest, NoRunnerUpIsCheaperThanTheAnswer) {
     EXPECT_GE(answer->runner_up->cost, answer->cost * (1 - 1e-9)) << seed;
   }
   EXPECT_GT(answered, 0);
+}
+
+/// Of searches of so many steps each, none costs more for leave to have more stages a device.
+void expect_no_worse_with_more_stages(const Problem& problem, Options options, int steps) {
+  double before = kInfinite;
+  for (const int stages : {1, 2, 3, 4, 8, 1000}) {
+    options.segments_per_device = stages;
+    int left = steps;  // Of all searches together: the function is copied.
+    options.interrupted = [&left] { return left-- <= 0; };
+    const auto answer = solve(problem, options);
+    ASSERT_TRUE(answer) << answer.error().message();
+    EXPECT_LE(answer->cost, before * (1 + 1e-9)) << "with " << stages << " a device";
+    before = answer->cost;
+  }
+}
+
+TEST(SolveTest, MoreStagesADeviceAreNeverWorse) {
+  RandomOptions random;
+  random.groups = 30;
+  random.devices = {3};
+  for (const auto seed : sampled(8)) {
+    SCOPED_TRACE(seed);
+    random.communication = seed % 2 == 0 ? 0.3 : 1;
+    random.unlimited = seed % 3 == 0;
+    Options options;
+    options.goal = seed % 3 == 0 ? Goal::kLatency : Goal::kThroughput;
+    const auto problem = random_problem(seed, random);
+    ASSERT_NO_FATAL_FAILURE(expect_no_worse_with_more_stages(problem, options, 2000));
+  }
+}
+
+TEST(SolveTest, MoreStagesADeviceAreNeverWorseOnAPublicProblem) {
+  const char* folder = std::getenv("PENSTOCK_TEST_WORKLOADS");
+  if (!folder) GTEST_SKIP() << "PENSTOCK_TEST_WORKLOADS names no folder of workloads";
+  const auto path =
+      std::filesystem::path(folder) / "throughput" / "LayerGraphs" / "resnet50_inference.json";
+  const auto problem = read_workload(path, {.one_stage = false});
+  ASSERT_TRUE(problem) << problem.error().message();
+  for (const int steps : {100, 1000}) expect_no_worse_with_more_stages(*problem, {}, steps);
 }
 
 TEST(SolveTest, AgreesWithBruteForceOnMixedDevices) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/address.h"
+#include "penstock/base/option_name.h"
 #include "penstock/grpc/front.h"
 #include "penstock/host/host.h"
 #include "penstock/http/tls_check.h"
@@ -54,17 +55,19 @@ Status check_models(const std::vector<serve::ModelSource>& models) {
 }
 
 Status check_address(const std::string& address) {
-  if (address.starts_with("unix:") || split_address(address)) return {};
-  return invalid_argument("'", address,
-                          "' cannot be listened on: expected HOST:PORT of this machine, free, or "
-                          "unix:PATH");
+  if (address.starts_with("unix:")) return {};
+  const auto split = split_address(address);
+  if (split) return {};
+  return invalid_argument("'", address, "' cannot be listened on: ", split.error().message(),
+                          "; a socket's file is unix:PATH");
 }
 
 /// What a worker shows to others, and whom it believes there.
 Status check_peers(const Options& options) {
   if (!options.peer_authority.empty()) {
     if (options.tls.key.empty()) {
-      return invalid_argument("--peer-authority needs --tls-certificate and --tls-key");
+      return invalid_argument("--peer-authority needs ", OptionName::kTlsCertificate, " and ",
+                              OptionName::kTlsKey);
     }
     PENSTOCK_CHECK_OK(http::check_authority(options.peer_authority));
   }
@@ -79,10 +82,12 @@ Status check_peers(const Options& options) {
 Status check_encryption(const Options& options) {
   const TlsFiles& tls = options.tls;
   if (tls.key.empty() != tls.certificate.empty()) {
-    return invalid_argument("--tls-certificate and --tls-key belong together: one is missing");
+    return invalid_argument(OptionName::kTlsCertificate, " and ", OptionName::kTlsKey,
+                            " belong together: one is missing");
   }
   if (tls.key.empty() && !tls.client_authority.empty()) {
-    return invalid_argument("--tls-client-authority needs --tls-certificate and --tls-key");
+    return invalid_argument(OptionName::kTlsClientAuthority, " needs ", OptionName::kTlsCertificate,
+                            " and ", OptionName::kTlsKey);
   }
   const bool encrypted = !tls.key.empty();
   if (encrypted) PENSTOCK_CHECK_OK(http::check_tls(tls));
@@ -155,7 +160,8 @@ class Ports final : public gateway::Serving {
                                      .encryption = {tls.certificate, tls.key, tls.client_authority},
                                      .log = log_.get(),
                                      .host = host_.get(),
-                                     .peers = peers_of(options)}));
+                                     .peers = peers_of(options),
+                                     .say = options.server.warn}));
     if (options.http.empty()) return {};
     rest::Front::Options http{.address = options.http, .log = log_.get()};
     http.say = options.server.warn;

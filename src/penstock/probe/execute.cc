@@ -49,7 +49,7 @@ class Neighbour {
           try {
             status_ = work(backends, job, cpus, cache_bytes);
           } catch (const std::bad_alloc&) {
-            status_ = make_error(Code::kResourceExhausted, "out of memory");
+            status_ = out_of_memory();
           }
           state_ = State::kEnded;
           state_.notify_all();

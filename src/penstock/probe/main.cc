@@ -103,7 +103,7 @@ JobReport execute_safely(const cost::Job& job, const backend::Registry& backends
   try {
     return execute(job, backends, alive);
   } catch (const std::bad_alloc&) {
-    report.error = make_error(Code::kResourceExhausted, "out of memory");
+    report.error = out_of_memory();
   } catch (const std::exception& error) {
     report.error = make_error(Code::kUnknown, "an exception left the backend: ", error.what());
   }

@@ -7,7 +7,13 @@
 namespace penstock::probe {
 namespace {
 
-constexpr double kQuiet = 0.95;  // Of a round's time, which each thread had its CPU.
+constexpr double kQuiet = 0.95;           // Of a round's time, which each thread had its CPU.
+constexpr double kMostPeakSeconds = 0.3;  // Once a round was quiet.
+constexpr double kLeastPatience =
+    0.15;                              // Seconds; a thread may have to wait for its CPU that long.
+constexpr int kVainRounds = 12;        // So many without a better one: that was the best.
+constexpr int kFewestPeakRounds = 12;  // However long they take.
+constexpr double kBetter = 1.005;
 
 }  // namespace
 
@@ -21,6 +27,24 @@ PeakRate peak_rate_of(const std::vector<PeakTurn>& turns) {
   }
   for (const auto& turn : turns) rate.quiet &= turn.computed >= kQuiet * (end - begin);
   return rate;
+}
+
+void BestRate::add(const PeakRate& round) {
+  ++rounds_;
+  any_ = std::max(any_, round.per_second);
+  const bool better = round.quiet && round.per_second > quiet_ * kBetter;
+  // One that was cut into and did no more says as much once there is a quiet one.
+  if (quiet_ > 0) vain_ = better ? 0 : vain_ + 1;
+  if (round.quiet) quiet_ = std::max(quiet_, round.per_second);
+}
+
+bool BestRate::wants_more(double seconds) const {
+  if (vain_ >= kVainRounds) return false;
+  return rounds_ < kFewestPeakRounds || seconds <= (quiet_ > 0 ? kMostPeakSeconds : patience_);
+}
+
+double BestRate::patience_left(double seconds) const {
+  return quiet_ > 0 ? patience_ : std::max(kLeastPatience, patience_ - seconds);
 }
 
 }  // namespace penstock::probe

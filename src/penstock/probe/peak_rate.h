@@ -20,4 +20,26 @@ struct PeakRate {
 /// Of a round. \pre  each turn computed for some time
 PeakRate peak_rate_of(const std::vector<PeakTurn>& turns);
 
+/// The most that one quiet round did in a second; where others left none, of what the threads did
+/// in the time that they had. Knows no clock: seconds are since its first round.
+class BestRate {
+ public:
+  /// For so many seconds it waits for a quiet round, and for a few rounds at least.
+  explicit BestRate(double patience) : patience_(patience) {}
+
+  void add(const PeakRate& round);
+  /// Whether another round may be better.
+  [[nodiscard]] bool wants_more(double seconds) const;
+  [[nodiscard]] double per_second() const { return quiet_ > 0 ? quiet_ : any_; }
+  /// What is left of the patience for the rates that follow: others who left no quiet round for one
+  /// leave none for the next.
+  [[nodiscard]] double patience_left(double seconds) const;
+
+ private:
+  double patience_;
+  double quiet_ = 0, any_ = 0;
+  int rounds_ = 0;
+  int vain_ = 0;  ///< Since the best one.
+};
+
 }  // namespace penstock::probe

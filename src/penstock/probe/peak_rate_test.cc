@@ -1,6 +1,9 @@
 // The rate of invented turns: side by side, with a thread held up, and one after the other.
 #include "penstock/probe/peak_rate.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace penstock::probe {
@@ -22,6 +25,41 @@ TEST(PeakRate, OfThreadsThatWorkedOneAfterTheOtherIsNotQuiet) {
   const auto rate = peak_rate_of({{0, 1, 1, 10}, {1, 2, 1, 10}});
   EXPECT_DOUBLE_EQ(rate.per_second, 20);
   EXPECT_FALSE(rate.quiet);
+}
+
+constexpr double kRound = 0.001;
+
+/// How many rounds a rate takes of these, the last of which comes again and again.
+int rounds_of(BestRate& best, const std::vector<PeakRate>& rounds) {
+  int count = 0;
+  while (best.wants_more(count * kRound)) {
+    const auto last = rounds.size() - 1;
+    best.add(rounds[std::min(static_cast<std::size_t>(count), last)]);
+    ++count;
+  }
+  return count;
+}
+
+TEST(BestRate, IsThatOfAQuietRoundAndEndsSoonAfterIt) {
+  BestRate best(1);
+  EXPECT_LT(rounds_of(best, {{20, false}, {10, true}, {9, true}}), 20);
+  EXPECT_DOUBLE_EQ(best.per_second(), 10);
+  EXPECT_DOUBLE_EQ(best.patience_left(0.015), 1);
+}
+
+TEST(BestRate, WaitsNotForRoundsAfterAQuietOneThatOthersCutInto) {
+  BestRate best(1);
+  EXPECT_LT(rounds_of(best, {{10, true}, {9, false}}), 20);
+  EXPECT_DOUBLE_EQ(best.per_second(), 10);
+}
+
+TEST(BestRate, OfLoudRoundsAloneTakesThePatienceOnce) {
+  BestRate best(1);
+  EXPECT_NEAR(rounds_of(best, {{12, false}, {11, false}}) * kRound, 1, 0.01);
+  EXPECT_DOUBLE_EQ(best.per_second(), 12);
+  BestRate next(best.patience_left(1.001));
+  EXPECT_LT(rounds_of(next, {{8, false}}) * kRound, 0.2);
+  EXPECT_DOUBLE_EQ(next.per_second(), 8);
 }
 
 }  // namespace

@@ -22,11 +22,7 @@ namespace penstock::probe {
 namespace {
 
 constexpr double kPeakRoundSeconds = 1e-3;  // Shorter than the turns that processes have.
-constexpr double kMostPeakSeconds = 0.3;    // Of one rate.
-constexpr double kMostLoudSeconds = 1;      // While others leave no round quiet.
-constexpr int kVainRounds = 12;             // So many without a better one: that was the best.
-constexpr int kFewestPeakRounds = 12;       // However long they take.
-constexpr double kBetter = 1.005;
+constexpr double kPatienceSeconds = 1;      // Of all rates, while others leave no round quiet.
 constexpr std::int64_t kStepsAtOnce = 2000;
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;  // Asking the clock costs little then.
 constexpr std::size_t kBlock = 1024;                          // As read_all() wants it.
@@ -101,35 +97,29 @@ class Team {
   std::vector<std::thread> threads_;  // Last: they use all of the above.
 };
 
-/// The most that one quiet round did in a second; where others left none, of what the threads did
-/// in the time that they had. A work for each CPU.
-double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works,
+/// A work for each CPU. Takes what it waited for quiet rounds in vain off the patience.
+double best_rate(const std::vector<int>& cpus, const std::vector<Work>& works, double& patience,
                  const OnRound& alive) {
   Team team(cpus, works);
   team.round();  // Touches memory, wakes units that slept.
   const auto begin = Clock::now();
-  double quiet = 0, any = 0;
-  for (int vain = 0, rounds = 0; vain < kVainRounds; ++rounds) {
-    const double most = quiet > 0 ? kMostPeakSeconds : kMostLoudSeconds;
-    if (rounds >= kFewestPeakRounds && seconds_since(begin) > most) break;
+  BestRate best(patience);
+  while (best.wants_more(seconds_since(begin))) {
     alive();
-    const auto rate = team.round();
-    any = std::max(any, rate.per_second);
-    if (!rate.quiet) continue;
-    vain = rate.per_second > quiet * kBetter ? 0 : vain + 1;
-    quiet = std::max(quiet, rate.per_second);
+    best.add(team.round());
   }
-  return quiet > 0 ? quiet : any;
+  patience = best.patience_left(seconds_since(begin));
+  return best.per_second();
 }
 
-double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic,
+double arithmetic_rate(const std::vector<int>& cpus, const Arithmetic& arithmetic, double& patience,
                        const OnRound& alive) {
   std::atomic<float> kept = 0;  // So that nothing is computed in vain.
   const Work work = [&] {
     kept = arithmetic.run(kStepsAtOnce);
     return arithmetic.flops_per_step * kStepsAtOnce;
   };
-  return best_rate(cpus, std::vector(cpus.size(), work), alive);
+  return best_rate(cpus, std::vector(cpus.size(), work), patience, alive);
 }
 
 /// Bytes of its own, which the thread that reads them touches first: they lie near it then.
@@ -166,14 +156,15 @@ class Reader {
   std::atomic<std::uint64_t>* kept_;
 };
 
-double reading_rate(const std::vector<int>& cpus, std::size_t bytes_of_each, const OnRound& alive) {
+double reading_rate(const std::vector<int>& cpus, std::size_t bytes_of_each, double& patience,
+                    const OnRound& alive) {
   std::atomic<std::uint64_t> kept = 0;
   std::vector<Work> works;
   for (std::size_t i = 0; i < cpus.size(); ++i) {
     auto reader = std::make_shared<Reader>(std::max(bytes_of_each, kBlock), kept);
     works.emplace_back([reader] { return reader->read(); });
   }
-  return best_rate(cpus, works, alive);
+  return best_rate(cpus, works, patience, alive);
 }
 
 /// A level of the caches, of the CPUs at hand.
@@ -222,17 +213,18 @@ Result<cost::Peaks> time_peaks(const std::vector<int>& cpus, const std::function
   PENSTOCK_CHECK_OK(device::pin_this_thread(cpus));
   PENSTOCK_TRY(const auto topology, device::read_topology());
   cost::Peaks peaks;
+  double patience = kPatienceSeconds;
   for (const auto& arithmetic : arithmetic_of_this_cpu()) {
-    peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic, alive)});
+    peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic, patience, alive)});
   }
   const auto shares = shares_of(topology.caches, cpus);
   for (const auto& share : shares) {
     // Half of it: the rest is for what the program and the system have there.
     peaks.levels.push_back({concat("L", share.level), static_cast<double>(share.bytes),
-                            reading_rate(cpus, share.of_each / 2, alive)});
+                            reading_rate(cpus, share.of_each / 2, patience, alive)});
   }
   peaks.levels.push_back(
-      {"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()), alive)});
+      {"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()), patience, alive)});
   return peaks;
 }
 

@@ -57,22 +57,59 @@ struct Reorder {
   }
 };
 
-/// What U and V add to each colour of a row, twice over for its pairs of pixels.
+/// What U and V add to each colour of a row, twice over for its pairs of pixels, and a half to
+/// round.
 struct Tints {
-  std::vector<float> red, green, blue;
+  std::vector<std::int32_t> red, green, blue;
 };
 
-// BT.601 of limited range: Y from 16 to 235, U and V from 16 to 240 around 128.
-constexpr float kY = 255.0F / 219, kRedV = 1.596027F, kGreenU = -0.391762F, kGreenV = -0.812968F,
-                kBlueU = 2.017232F;
+// BT.601 of limited range (Y from 16 to 235, U and V from 16 to 240 around 128), in 1/2^20. These
+// are OpenCV's numbers, and so are the results to the bit.
+constexpr int kShift = 20;
+constexpr std::int32_t kY = 1220542, kRedV = 1673527, kGreenU = -409993, kGreenV = -852492,
+                       kBlueU = 2116026;
 
-/// One colour of a row.
-PENSTOCK_VECTORISED void shade(const std::uint8_t* __restrict y, const float* __restrict tint,
-                               std::uint8_t* __restrict to, std::size_t width) {
+/// What Y adds to all colours of a row.
+PENSTOCK_VECTORISED void lighten(const std::uint8_t* __restrict y, std::int32_t* __restrict light,
+                                 std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) light[x] = std::max(0, y[x] - 16) * kY;
+}
+
+/// One colour of a row, which may lie outside of 0 to 255. Bounds are put to it where twice as many
+/// numbers fit in a register.
+PENSTOCK_VECTORISED void shade(const std::int32_t* __restrict light,
+                               const std::int32_t* __restrict tint, std::int16_t* __restrict to,
+                               std::size_t width) {
   for (std::size_t x = 0; x < width; ++x) {
-    const float light = std::max(0.0F, static_cast<float>(y[x]) - 16) * kY;
-    const float value = std::min(255.0F, std::max(0.0F, light + tint[x]));
-    to[x] = static_cast<std::uint8_t>(static_cast<int>(value + 0.5F));
+    to[x] = static_cast<std::int16_t>((light[x] + tint[x]) >> kShift);
+  }
+}
+
+PENSTOCK_VECTORISED void bound(const std::int16_t* __restrict shades, std::uint8_t* __restrict to,
+                               std::size_t width) {
+  for (std::size_t x = 0; x < width; ++x) {
+    const auto least = std::max<std::int16_t>(0, shades[x]);
+    to[x] = static_cast<std::uint8_t>(std::min<std::int16_t>(255, least));
+  }
+}
+
+PENSTOCK_VECTORISED void part(const std::uint8_t* __restrict both, std::uint8_t* __restrict first,
+                              std::uint8_t* __restrict second, std::size_t pairs) {
+  for (std::size_t i = 0; i < pairs; ++i) {
+    first[i] = both[2 * i];
+    second[i] = both[2 * i + 1];
+  }
+}
+
+PENSTOCK_VECTORISED void tint(const std::uint8_t* __restrict u, const std::uint8_t* __restrict v,
+                              std::int32_t* __restrict red, std::int32_t* __restrict green,
+                              std::int32_t* __restrict blue, std::size_t pairs) {
+  constexpr std::int32_t kHalf = 1 << (kShift - 1);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const std::int32_t from_u = u[i] - 128, from_v = v[i] - 128;
+    red[2 * i] = red[2 * i + 1] = kRedV * from_v + kHalf;
+    green[2 * i] = green[2 * i + 1] = kGreenU * from_u + kGreenV * from_v + kHalf;
+    blue[2 * i] = blue[2 * i + 1] = kBlueU * from_u + kHalf;
   }
 }
 
@@ -90,8 +127,11 @@ PENSTOCK_VECTORISED void join_three(const std::uint8_t* __restrict first,
 /// Frames of cameras and decoders, with one pair of U and V for four pixels.
 struct FromYuv {
   Order to;
-  bool planes;  // I420; else NV12, in which the two alternate.
+  bool planes;                                      // I420; else NV12, in which the two alternate.
+  std::array<std::vector<std::uint8_t>, 2> parted;  // U and V of a row that has them in turn.
   Tints tints;
+  std::vector<std::int32_t> light;
+  std::vector<std::int16_t> shades;               // Of one colour.
   std::array<std::vector<std::uint8_t>, 3> line;  // Of the result, by place in a pixel.
 
   Status run(Inputs in, Outputs out) {
@@ -110,30 +150,34 @@ struct FromYuv {
     const auto quarter = height / 2 * (width / 2);
     for (int row = 0; row < canvas.height; ++row) {
       const auto* u = colours + row / 2 * (planes ? width / 2 : width);
-      if (row % 2 == 0) tint(u, planes ? u + quarter : u + 1, static_cast<std::size_t>(width));
+      if (row % 2 == 0) mix(u, planes ? u + quarter : nullptr, static_cast<std::size_t>(width));
       paint(y + row * width, canvas.row(row), static_cast<std::size_t>(width));
     }
     return {};
   }
 
-  void tint(const std::uint8_t* u, const std::uint8_t* v, std::size_t width) {
-    for (auto* tint : {&tints.red, &tints.green, &tints.blue}) tint->resize(width);
-    const std::size_t step = planes ? 1 : 2;
-    for (std::size_t x = 0; x < width; x += 2) {
-      const float blue = static_cast<float>(u[x / 2 * step]) - 128;
-      const float red = static_cast<float>(v[x / 2 * step]) - 128;
-      tints.red[x] = tints.red[x + 1] = kRedV * red;
-      tints.green[x] = tints.green[x + 1] = kGreenU * blue + kGreenV * red;
-      tints.blue[x] = tints.blue[x + 1] = kBlueU * blue;
+  /// `v`: null where `u` has both in turn.
+  void mix(const std::uint8_t* u, const std::uint8_t* v, std::size_t width) {
+    if (v == nullptr) {
+      for (auto& half : parted) half.resize(width / 2);
+      part(u, parted[0].data(), parted[1].data(), width / 2);
+      u = parted[0].data();
+      v = parted[1].data();
     }
+    for (auto* colour : {&tints.red, &tints.green, &tints.blue}) colour->resize(width);
+    tint(u, v, tints.red.data(), tints.green.data(), tints.blue.data(), width / 2);
   }
 
   void paint(const std::uint8_t* y, std::uint8_t* out, std::size_t width) {
+    light.resize(width);
+    shades.resize(width);
+    lighten(y, light.data(), width);
     for (const auto& [tint, at] : {std::pair(&tints.red, to.red), std::pair(&tints.green, to.green),
                                    std::pair(&tints.blue, to.blue)}) {
       auto& colour = line[static_cast<std::size_t>(at)];
       colour.resize(width);
-      shade(y, tint->data(), colour.data(), width);
+      shade(light.data(), tint->data(), shades.data(), width);
+      bound(shades.data(), colour.data(), width);
     }
     if (to.channels == 3) {
       return join_three(line[0].data(), line[1].data(), line[2].data(), out, width);
@@ -171,7 +215,7 @@ Result<function::Function> make_colour(const Values& values) {
   }
   const std::vector<backend::Port> inputs{u8("image", {open("rows"), open("width")})};
   if (to.channels == 1) return made_of("colour", inputs, outputs, GreyOfYuv{});
-  return made_of("colour", inputs, outputs, FromYuv{to, name == "i420", {}, {}});
+  return made_of("colour", inputs, outputs, FromYuv{to, name == "i420", {}, {}, {}, {}, {}});
 }
 
 }  // namespace

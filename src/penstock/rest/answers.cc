@@ -51,9 +51,9 @@ Json to_json(const serve::ModelStatistics& model) {
   Json batches = Json::array();
   for (const auto& batch : model.batches) {
     batches.push_back({{"batch_size", batch.batch_size},
-                       {"compute_input", none},
-                       {"compute_infer", to_json(serve::Duration{.count = batch.calls})},
-                       {"compute_output", none}});
+                       {"compute_input", to_json(batch.compute_input)},
+                       {"compute_infer", to_json(batch.compute_infer)},
+                       {"compute_output", to_json(batch.compute_output)}});
   }
   return {{"name", model.name},
           {"version", model.version},
@@ -195,7 +195,10 @@ std::string regions_json(const std::vector<serve::RegionInfo>& regions) {
 }
 
 std::string trace_settings() {
-  return text_of({{"trace_level", Json::array({"OFF"})}});
+  Json settings = Json::object();
+  for (const auto& [name, value] : serve::kTraceSettings) settings[name] = value;
+  settings["trace_level"] = Json::array({settings["trace_level"]});
+  return text_of(settings);
 }
 
 std::string log_settings() {

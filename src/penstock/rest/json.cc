@@ -21,9 +21,14 @@ std::string number_of(const Element& element) {
 template <typename T>
 Result<std::optional<T>> field(const Object& object, std::string_view name,
                                std::string_view expected) {
-  Element element;
-  const bool found = object.at_key(name).get(element) == simdjson::SUCCESS;
-  if (!found || element.is_null()) return std::optional<T>();
+  std::optional<Element> found;
+  for (const auto [key, element] : object) {
+    if (key != name) continue;
+    if (found) return invalid_argument("'", name, "': expected it once, found it twice");
+    found = element;
+  }
+  if (!found || found->is_null()) return std::optional<T>();
+  const Element element = *found;
   T value{};
   if (element.get(value) != simdjson::SUCCESS) {
     const bool number = std::is_same_v<T, std::uint64_t>;
@@ -67,8 +72,9 @@ std::string_view kind_of(const Element& element) {
     case Type::OBJECT:
       return "an object";
     case Type::INT64:
-    case Type::UINT64:
       return "an integer";
+    case Type::UINT64:
+      return "an integer over 9223372036854775807";
     case Type::DOUBLE:
       return "a number with a fraction";
     case Type::STRING:

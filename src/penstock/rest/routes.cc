@@ -160,6 +160,13 @@ class Routes {
     }
   }
 
+  /// \error  the path names a model that is not there.
+  static Status check_model(const serve::Server& server, const Request& request) {
+    const auto model = captured(request, "model");
+    if (!model.empty()) PENSTOCK_CHECK_OK(server.model_ready(model, ""));
+    return {};
+  }
+
   static Response described(const serve::Server& server, const Request& request,
                             std::string (*describe)(const serve::ModelDescription&)) {
     const auto model = server.describe(captured(request, "model"), captured(request, "version"));
@@ -291,9 +298,12 @@ class Routes {
   void add_device_memory() {
     const std::string all = "/v2/cudasharedmemory";
     const std::string one = all + "/region/{region}";
-    for (const auto& path : {all + "/status", one + "/status"}) {
-      answer("GET", path, Right::kSharedMemory, [](const Request&) { return json_response("[]"); });
-    }
+    answer("GET", all + "/status", Right::kSharedMemory,
+           [](const Request&) { return json_response("[]"); });
+    answer("GET", one + "/status", Right::kSharedMemory, [](const Request& request) {
+      return response_of(not_found("Unable to find cuda shared memory region: '",
+                                   captured(request, "region"), "'"));
+    });
     for (const auto& path : {all + "/unregister", one + "/unregister"}) {
       answer("POST", path, Right::kSharedMemory, [](const Request&) { return empty_response(); });
     }
@@ -319,9 +329,13 @@ class Routes {
 
   /// They are told, and cannot be changed.
   void add_setting(const char* path, std::string (*settings)()) {
-    answer("GET", path, Right::kAdmin,
-           [settings](const Request&) { return json_response(settings()); });
-    answer("POST", path, Right::kAdmin, [settings](const Request& request) {
+    answer("GET", path, Right::kAdmin, [&server = server_, settings](const Request& request) {
+      const Status known = check_model(server, request);
+      return known ? json_response(settings()) : response_of(known.error());
+    });
+    answer("POST", path, Right::kAdmin, [&server = server_, settings](const Request& request) {
+      const Status known = check_model(server, request);
+      if (!known) return response_of(known.error());
       if (request.body.size == 0 || request.body.text() == "{}") return json_response(settings());
       return response_of(
           make_error(Code::kUnimplemented, "settings cannot be changed while the server runs"));

@@ -12,6 +12,7 @@
 
 #include "penstock/base/hash.h"
 #include "penstock/base/hexadecimal.h"
+#include "penstock/base/option_name.h"
 #include "penstock/base/secret.h"
 #include "penstock/base/words.h"
 #include "penstock/device/address.h"
@@ -104,6 +105,12 @@ std::vector<std::string> words_of(const std::string& line) {
 }
 
 Result<std::vector<Client>> read_clients(const fs::path& file) {
+  std::error_code unknown;
+  if (fs::is_directory(file, unknown)) {
+    return invalid_argument(
+               "expected a file of tokens, found a folder; 'penstock token NAME >> FILE' makes one")
+        .within({Where::kFile, file.string()});
+  }
   std::ifstream in(file);
   if (!in) return not_found("cannot be read").within({Where::kFile, file.string()});
   std::vector<Client> clients;
@@ -268,8 +275,8 @@ Result<std::string> Access::check(Right right, const Credentials& credentials) c
   if (clients == nullptr) {
     if (credentials.local || right == Right::kInfer) return std::string();
     return make_error(Code::kPermissionDenied, "only clients of the server's own machine may ",
-                      words_for(right),
-                      "; start the server with --tokens or --tls-client-authority");
+                      words_for(right), "; start the server with ", OptionName::kTokens, " or ",
+                      OptionName::kTlsClientAuthority);
   }
   const Client* client = find_client(*clients, credentials);
   if (client == nullptr) return unknown_client(credentials);
@@ -294,8 +301,11 @@ Result<NewToken> make_token(const std::string& name, const std::string& rights) 
 Status check_exposure(const std::string& address, bool encrypted, bool insecure) {
   if (encrypted || insecure || device::is_loopback(address)) return {};
   return make_error(Code::kPermissionDenied, "plain text would leave this machine at '", address,
-                    "': give a certificate (--tls-certificate, --tls-key), listen on 127.0.0.1, or "
-                    "say --insecure");
+                    "': give a certificate (", OptionName::kTlsCertificate, ", ",
+                    OptionName::kTlsKey,
+                    "), listen on 127.0.0.1, or "
+                    "say ",
+                    OptionName::kInsecure);
 }
 
 }  // namespace penstock::serve

@@ -150,6 +150,10 @@ TEST_F(AccessTest, NamesTheLineThatIsWrongAndRepeatsNoSecret) {
     EXPECT_THAT(access.error().message(), testing::Not(HasSubstr("plain-token")));
   }
   EXPECT_EQ(Access::open({.tokens = file_.string() + ".none"}).error().code, Code::kNotFound);
+  const auto folder = Access::open({.tokens = file_.parent_path()});
+  ASSERT_FALSE(folder);
+  EXPECT_EQ(folder.error().code, Code::kInvalidArgument);
+  EXPECT_NE(folder.error().message().find("found a folder"), std::string::npos);
 }
 
 TEST_F(AccessTest, ANewTokensLineLetsItIn) {

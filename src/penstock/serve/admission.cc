@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/thread.h"
 #include "penstock/base/words.h"
-#include "penstock/pipeline/thread.h"
 
 namespace penstock::serve {
 namespace {
@@ -33,8 +33,7 @@ bool is_late(const Entrant& entrant, std::chrono::steady_clock::time_point now) 
 Result<std::unique_ptr<Admission>> Admission::start(std::size_t most_waiting,
                                                     std::function<bool()> between) {
   std::unique_ptr<Admission> made(new Admission(most_waiting, std::move(between)));
-  PENSTOCK_CHECK_OK(
-      pipeline::start_thread(made->thread_, [admission = made.get()] { admission->loop(); }));
+  PENSTOCK_CHECK_OK(start_thread(made->thread_, [admission = made.get()] { admission->loop(); }));
   return made;
 }
 

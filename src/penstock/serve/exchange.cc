@@ -1,18 +1,15 @@
-// Matches tensors to ports by name, reads and writes shared memory, and makes classifications.
+// Matches tensors to ports by name, reads and writes shared memory.
 #include "penstock/serve/exchange.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "penstock/base/words.h"
+#include "penstock/serve/classification.h"
 #include "penstock/tensor/datatype.h"
-#include "penstock/tensor/number.h"
 
 namespace penstock::serve {
 namespace {
@@ -57,28 +54,6 @@ Error in_input(Error error, const std::string& name) {
 }
 Error in_output(Error error, const std::string& name) {
   return std::move(error).within({Where::kOutput, name});
-}
-
-/// "VALUE:INDEX" of the `most` highest values, the highest first.
-Result<Tensor> classify(const Tensor& tensor, std::uint64_t most) {
-  if (tensor.kind() != Tensor::Kind::kDense) {
-    return invalid_argument("classification: expected numbers, found strings");
-  }
-  std::vector<double> values(tensor.count());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = number_from_bits(tensor.dtype(), load_bits(tensor.dtype(), tensor.data(), i));
-    if (std::isnan(values[i])) values[i] = -std::numeric_limits<double>::infinity();
-  }
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::size_t count = std::min<std::uint64_t>(most, order.size());
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count),
-                            [&](std::size_t a, std::size_t b) {
-                              return values[a] != values[b] ? values[a] > values[b] : a < b;
-                            });
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < count; ++i) texts.push_back(concat(values[order[i]], ":", order[i]));
-  return Tensor::strings({static_cast<std::int64_t>(count)}, std::move(texts));
 }
 
 /// Copies a tensor to its place. \returns the place with the bytes written.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string_view>
 
 namespace penstock::serve {
 
@@ -20,5 +21,16 @@ inline constexpr std::array kExtensions = {"classification",
                                            "statistics",
                                            "trace",
                                            "logging"};
+
+/// A setting of Triton's, and its value.
+struct TraceSetting {
+  std::string_view name, value;
+};
+
+/// Clients have no traces made: what Triton tells where that is so.
+inline constexpr std::array kTraceSettings = {
+    TraceSetting{"trace_file", ""}, TraceSetting{"trace_level", "OFF"},
+    TraceSetting{"trace_rate", "1000"}, TraceSetting{"trace_count", "-1"},
+    TraceSetting{"log_frequency", "0"}};
 
 }  // namespace penstock::serve

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "penstock/app/source.h"
@@ -29,6 +30,12 @@ Result<std::uint64_t> parse_version(const std::string& text) {
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
+}
+
+Error names_no_file() {
+  return invalid_argument(
+      "load parameter 'config': default_model_filename names one of the files that a request "
+      "brings, and this one brings none");
 }
 
 std::unique_ptr<Shared> make_shared_parts(const Server::Options& options,
@@ -125,13 +132,17 @@ std::vector<Error> Repository::reload() {
 Status Repository::load(const std::string& name, const LoadOptions& options) {
   PENSTOCK_CHECK_OK(check_model_name(name));
   const std::scoped_lock changing(changing_);
+  PENSTOCK_TRY(const auto config,
+               read_config(name, options.config.empty() ? "{}" : options.config));
   if (!options.files.empty()) {
-    PENSTOCK_TRY(const auto sources, receive(name, options));
+    PENSTOCK_TRY(auto sources, receive(name, config, options));
+    PENSTOCK_CHECK_OK(obey(config, sources));
     return apply(name, sources);
   }
-  if (!options.config.empty()) PENSTOCK_CHECK_OK(check_config(name, options.config));
+  if (!config.file.empty()) return names_no_file();
   if (const auto given = given_.find(name); given != given_.end()) {
     auto sources = given->second;
+    PENSTOCK_CHECK_OK(obey(config, sources));
     for (auto& [number, source] : sources) {
       PENSTOCK_TRY(auto settings, read_settings(options, source.path, std::nullopt));
       if (!settings.empty()) source.settings = std::move(settings);
@@ -143,8 +154,29 @@ Status Repository::load(const std::string& name, const LoadOptions& options) {
                    "no files");
 }
 
-Result<Repository::Sources> Repository::receive(const std::string& name,
+/// Leaves the versions that the configuration serves, which have to be as it says.
+Status Repository::obey(const LoadConfig& config, Sources& sources) {
+  std::set<std::uint64_t> there;
+  std::uint64_t bytes = 0;
+  for (const auto& [number, source] : sources) {
+    there.insert(number);
+    bytes += source.bytes;
+  }
+  PENSTOCK_TRY(const auto served, choose_versions(config, there));
+  std::erase_if(sources, [&](const auto& source) { return !served.contains(source.first); });
+  for (auto& [number, source] : sources) {
+    source.config = config;
+    source.bytes = std::exchange(bytes, 0);  // All lie there for as long as one is served.
+  }
+  return {};
+}
+
+Result<Repository::Sources> Repository::receive(const std::string& name, const LoadConfig& config,
                                                 const LoadOptions& options) {
+  if (options.config.empty()) {
+    return invalid_argument(
+        "Load parameter 'config' must be specified for model file override: give at least {}");
+  }
   std::uint64_t used = 0;
   {
     const std::scoped_lock lock(mutex_);
@@ -154,7 +186,7 @@ Result<Repository::Sources> Repository::receive(const std::string& name,
     }
   }
   const std::uint64_t most = shared_->limits.upload_bytes;
-  PENSTOCK_TRY(const auto upload, write_upload(name, options, most - std::min(used, most)));
+  PENSTOCK_TRY(const auto upload, write_upload(config, options, most - std::min(used, most)));
   Sources sources;
   for (const auto& [number, path] : upload.versions) {
     const std::uint64_t bytes = sources.empty() ? upload.bytes : 0;
@@ -167,11 +199,8 @@ Result<Repository::Sources> Repository::receive(const std::string& name,
 
 /// The versions that are wanted first, so that there is always one; then the others go.
 Status Repository::apply(const std::string& name, const Sources& wanted) {
-  for (const auto& [number, source] : wanted) {
-    if (Status loaded = load_version(name, number, source); !loaded) {
-      return std::move(loaded).error().within(concat("model '", name, "' version ", number));
-    }
-  }
+  PENSTOCK_CHECK_OK(check_room(name, wanted));
+  PENSTOCK_CHECK_OK(load_from(name, wanted, wanted.begin()));
   std::vector<std::uint64_t> others;
   {
     const std::scoped_lock lock(mutex_);
@@ -183,22 +212,37 @@ Status Repository::apply(const std::string& name, const Sources& wanted) {
   return {};
 }
 
-Status Repository::make_room(const std::string& name, std::uint64_t number) {
+/// All of them or none: each stands beside what is served until those behind it stand, too.
+Status Repository::load_from(const std::string& name, const Sources& wanted,
+                             Sources::const_iterator first) {
+  if (first == wanted.end()) return {};
+  const auto& [number, source] = *first;
+  Status others;
+  Status loaded = load_version(name, number, source, [&] {
+    others = load_from(name, wanted, std::next(first));
+    return others;
+  });
+  if (!others) return others;  // As the one of them says it that failed.
+  if (loaded) return {};
+  return std::move(loaded).error().within(concat("model '", name, "' version ", number));
+}
+
+Status Repository::check_room(const std::string& name, const Sources& wanted) {
   const std::scoped_lock lock(mutex_);
   std::size_t loaded = 0;
   for (const auto& [called, versions] : models_) {
-    for (const auto& [version, held] : versions) {
-      if (held.model != nullptr && (called != name || version != number)) ++loaded;
+    for (const auto& [number, held] : versions) {
+      if (held.model != nullptr && (called != name || !wanted.contains(number))) ++loaded;
     }
   }
-  if (loaded < shared_->limits.models) return {};
-  return make_error(Code::kResourceExhausted, "the server takes ", shared_->limits.models,
-                    " models, and so many are loaded; unload one");
+  if (loaded + wanted.size() <= shared_->limits.models) return {};
+  return make_error(Code::kResourceExhausted, "model '", name, "': the server takes ",
+                    shared_->limits.models, " models, ", loaded,
+                    " others are loaded, and this load wants ", wanted.size(), "; unload one");
 }
 
-Status Repository::load_version(const std::string& name, std::uint64_t number,
-                                const Source& source) {
-  PENSTOCK_CHECK_OK(make_room(name, number));
+Status Repository::load_version(const std::string& name, std::uint64_t number, const Source& source,
+                                const Others& others) {
   RunningModel* running = nullptr;
   {
     const std::scoped_lock lock(mutex_);
@@ -206,10 +250,12 @@ Status Repository::load_version(const std::string& name, std::uint64_t number,
     running = version.model.get();
     if (running == nullptr) version.state = "LOADING";
   }
-  Status loaded =
-      running != nullptr ? renew(name, number, source, *running) : start(name, number, source);
+  Status loaded = running != nullptr ? renew(name, number, source, *running, others)
+                                     : start(name, number, source, others);
   if (!loaded && running == nullptr) note_failure(name, number, source, loaded.error());
-  return loaded;
+  if (loaded || source.files == nullptr) return loaded;
+  const auto sent = folder_of(source.path).parent_path();  // All its versions lie there.
+  return in_senders_words(std::move(loaded).error(), sent, "file:");
 }
 
 /// What the server was started with is known to be missing; nothing is left of an upload.
@@ -235,15 +281,19 @@ Result<plan::Package> Repository::load_source(const Source& source) const {
     bounds.other_machines = source.native_code;
     bounds.folder = folder_of(source.path);
   }
-  return app::load_source(source.path, bounds, shared_->backends, shared_->start.functions,
-                          source.settings);
+  PENSTOCK_TRY(auto package, app::load_source(source.path, bounds, shared_->backends,
+                                              shared_->start.functions, source.settings));
+  PENSTOCK_CHECK_OK(check_tensors(source.config, package.plan));
+  return package;
 }
 
-Status Repository::start(const std::string& name, std::uint64_t number, const Source& source) {
+Status Repository::start(const std::string& name, std::uint64_t number, const Source& source,
+                         const Others& others) {
   PENSTOCK_TRY(auto package, load_source(source));
   auto started =
       RunningModel::start(name, std::to_string(number), package, source.native_code, *shared_);
   if (!started) return app::in_users_words(std::move(started).error(), source.path, package.plan);
+  PENSTOCK_CHECK_OK(others());
   std::unique_ptr<RunningModel> before;
   {
     const std::scoped_lock lock(mutex_);
@@ -260,11 +310,11 @@ Status Repository::start(const std::string& name, std::uint64_t number, const So
 /// The pipeline goes on with the new plan; where the interface is another, another pipeline takes
 /// its place.
 Status Repository::renew(const std::string& name, std::uint64_t number, const Source& source,
-                         RunningModel& model) {
-  if (model.closed_by()) return start(name, number, source);
+                         RunningModel& model, const Others& others) {
+  if (model.closed_by()) return start(name, number, source, others);
   PENSTOCK_TRY(auto package, load_source(source));
-  if (!model.has_interface_of(package.plan)) return start(name, number, source);
-  Status replaced = model.replace(package, source.native_code);
+  if (!model.has_interface_of(package.plan)) return start(name, number, source, others);
+  Status replaced = model.replace(package, source.native_code, others);
   if (!replaced) return app::in_users_words(std::move(replaced).error(), source.path, package.plan);
   const std::scoped_lock lock(mutex_);
   models_[name][number].source = source;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/serve/load_config.h"
 #include "penstock/serve/running_model.h"
 #include "penstock/serve/server_options.h"
 
@@ -54,6 +55,7 @@ class Repository {
     std::shared_ptr<const void> files;  // An upload's; null: the user's own.
     std::uint64_t bytes = 0;            // Of an upload.
     app::ModelSettings settings = {};
+    LoadConfig config = {};  // Of the load that it came by.
   };
   using Sources = std::map<std::uint64_t, Source>;
   struct Version {
@@ -65,18 +67,24 @@ class Repository {
   using Versions = std::map<std::uint64_t, Version>;
 
   Status apply(const std::string& name, const Sources& wanted);
+  static Status obey(const LoadConfig& config, Sources& sources);
   [[nodiscard]] Result<plan::Package> load_source(const Source& source) const;
-  Status load_version(const std::string& name, std::uint64_t number, const Source& source);
+  using Others = pipeline::Pipeline::MayGo;  // Loads the other versions of the same load.
+  Status load_from(const std::string& name, const Sources& wanted, Sources::const_iterator first);
+  Status load_version(const std::string& name, std::uint64_t number, const Source& source,
+                      const Others& others);
   Status renew(const std::string& name, std::uint64_t number, const Source& source,
-               RunningModel& model);
-  Status start(const std::string& name, std::uint64_t number, const Source& source);
-  Status make_room(const std::string& name, std::uint64_t number);
+               RunningModel& model, const Others& others);
+  Status start(const std::string& name, std::uint64_t number, const Source& source,
+               const Others& others);
+  Status check_room(const std::string& name, const Sources& wanted);
   void retire(const std::string& name, std::uint64_t number, const std::string& reason);
   void take_away(std::unique_ptr<RunningModel> model) const;
   void note_failure(const std::string& name, std::uint64_t number, const Source& source,
                     const Error& error);
   void forget(const std::string& name, std::uint64_t number);  // Under `mutex_`.
-  Result<Sources> receive(const std::string& name, const LoadOptions& options);
+  Result<Sources> receive(const std::string& name, const LoadConfig& config,
+                          const LoadOptions& options);
   /// Under `mutex_`. \error as find()
   Result<const Version*> look_up(const std::string& name, const std::string& version) const;
 

@@ -50,6 +50,16 @@ std::vector<std::string> settled_in(const plan::Plan& plan) {
   return settled;
 }
 
+BatchStatistics batch_of(std::size_t frames, const pipeline::CallStats& stats) {
+  const auto all = [&](double ns) {
+    return Duration{.count = stats.calls, .ns = static_cast<std::uint64_t>(ns)};
+  };
+  return {.batch_size = frames,
+          .compute_input = all(stats.input_ns),
+          .compute_infer = all(stats.infer_ns),
+          .compute_output = all(stats.output_ns)};
+}
+
 /// An output until its last owner lets go of it, such as a connection that has sent it.
 struct ChargedOutput {
   std::shared_ptr<const ReplyCharge> charge;
@@ -158,7 +168,7 @@ class RunningModel::Running final : public Call,
     trace(reply, now);
     if (lane_ != nullptr) {
       const bool last = request_.sequence && request_.sequence->end;
-      model_->leave(lane_, last, out_ != Clock::time_point());
+      model_->leave(lane_, last, left_as(reply));
     }
     model_->shared_.budget.give_back(bytes_);
     if (reply) {
@@ -185,6 +195,13 @@ class RunningModel::Running final : public Call,
   [[nodiscard]] std::optional<pipeline::FrameNumber> frame_number() {
     const std::scoped_lock lock(mutex_);
     return frame_;
+  }
+
+  [[nodiscard]] Sequences::Left left_as(const Result<Reply>& reply) const {
+    if (out_ != Clock::time_point()) return Sequences::Left::kFrame;
+    const bool given_up = !reply && (reply.error().code == Code::kDeadlineExceeded ||
+                                     reply.error().code == Code::kCancelled);
+    return given_up ? Sequences::Left::kGivenUp : Sequences::Left::kRefused;
   }
 
   void trace(const Result<Reply>& reply, Clock::time_point now) {
@@ -312,16 +329,25 @@ void RunningModel::end(std::chrono::nanoseconds patience) {
   pins_->wait_for_none();
 }
 
-Status RunningModel::replace(plan::Package package, bool native_code) {
+Status RunningModel::replace(plan::Package package, bool native_code,
+                             const pipeline::Pipeline::MayGo& may_go) {
   const std::scoped_lock lock(replacing_);
   const auto begin = Clock::now();
   prepare(package);
   auto options = shared_.start;
   options.native_code = native_code;
-  PENSTOCK_CHECK_OK(pipeline_->replace(package.plan, package.folder, shared_.backends, options));
+  Clock::duration others{};  // What `may_go` loads is not this version's.
+  const auto timed = [&] {
+    const auto before = Clock::now();
+    Status may = may_go();
+    others = Clock::now() - before;
+    return may;
+  };
+  PENSTOCK_CHECK_OK(
+      pipeline_->replace(package.plan, package.folder, shared_.backends, options, timed));
   if (files_.size() > 1) files_.erase(files_.begin());
   files_.push_back(package.files);
-  load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+  load_seconds_ = std::chrono::duration<double>(Clock::now() - begin - others).count();
   return {};
 }
 
@@ -330,8 +356,9 @@ bool RunningModel::has_interface_of(const plan::Plan& plan) const {
          settled_in(plan) == settled_;
 }
 
-void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, bool was_frame) {
-  sequences_->leave(lane, last, was_frame);
+void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane, bool last,
+                         Sequences::Left left) {
+  sequences_->leave(lane, last, left);
   if (has_states_ && !sequences_->end_streams()) admission_->wake();
 }
 
@@ -361,8 +388,8 @@ ModelStatistics RunningModel::statistics() const {
   statistics.pipeline = pipeline_->stats();
   const auto& all = statistics.pipeline.first_calls;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    statistics.executions += all[i];
-    if (all[i] > 0) statistics.batches.push_back({i + 1, all[i]});
+    statistics.executions += all[i].calls;
+    if (all[i].calls > 0) statistics.batches.push_back(batch_of(i + 1, all[i]));
   }
   statistics.memory_bytes = statistics.pipeline.memory_bytes.value_or(0);
   statistics.load_seconds = load_seconds_;

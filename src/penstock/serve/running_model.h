@@ -50,8 +50,8 @@ class RunningModel {
   RunningModel(const RunningModel&) = delete;
   RunningModel& operator=(const RunningModel&) = delete;
 
-  /// Another plan for the requests from now on. \error as Pipeline::replace()
-  Status replace(plan::Package package, bool native_code);
+  /// Another plan for the requests from now on. `may_go` and \error as Pipeline::replace()
+  Status replace(plan::Package package, bool native_code, const pipeline::Pipeline::MayGo& may_go);
 
   /// Whether a plan reads and gives the same, with the same values bound and the same states, so
   /// that replace() can take it.
@@ -86,7 +86,7 @@ class RunningModel {
       : name_(std::move(name)), version_(std::move(version)), shared_(shared) {}
   Status open(plan::Package package, bool native_code);
   void prepare(plan::Package& package) const;
-  void leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, bool was_frame);
+  void leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, Sequences::Left left);
 
   const std::string name_;
   const std::string version_;

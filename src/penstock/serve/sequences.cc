@@ -83,26 +83,27 @@ bool Sequences::has_room() {
   return over_.size() < kMostEnding || (end_over(), over_.size() < kMostEnding);
 }
 
-void Sequences::leave(const std::shared_ptr<Lane>& lane, bool last, bool was_frame) {
+void Sequences::leave(const std::shared_ptr<Lane>& lane, bool last, Left left) {
   const std::scoped_lock lock(mutex_);
   --lane->requests;
-  if (options_.has_states) return leave_states(lane, last, was_frame);
+  if (options_.has_states) return leave_states(lane, last, left);
   if (lane->requests > 0) return;
   if (lane->id) by_id_.erase(*lane->id);
   free_.push_back(lane->stream);
   --open_;
 }
 
-/// Who was refused may try again: the sequence is as it was before the request.
-void Sequences::leave_states(const std::shared_ptr<Lane>& lane, bool last, bool was_frame) {
+/// Who was refused may try again: the sequence is as it was before the request. Nobody comes again
+/// to end what was given up.
+void Sequences::leave_states(const std::shared_ptr<Lane>& lane, bool last, Left left) {
   if (lane->ended) {
     if (lane->requests == 0) end(*lane);
     return;
   }
-  lane->begun = lane->begun || was_frame;
+  lane->begun = lane->begun || left == Left::kFrame;
   if (last) lane->ending = false;
   const bool never_began = lane->requests == 0 && !lane->begun;
-  if ((last && was_frame) || never_began) close(lane);
+  if ((last && left != Left::kRefused) || never_began) close(lane);
 }
 
 void Sequences::end_over() {

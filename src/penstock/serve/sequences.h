@@ -48,9 +48,13 @@ class Sequences {
   /// \error kInvalidArgument    with states: the sequence has not been started.
   /// \error kResourceExhausted  with states: so many are open.
   Result<std::shared_ptr<Lane>> enter(const std::optional<Sequence>& sequence);
-  /// `last`: the request said that it ends its sequence. `was_frame`: the pipeline took it; with
-  /// states a sequence goes on where its last request was refused.
-  void leave(const std::shared_ptr<Lane>& lane, bool last, bool was_frame);
+  enum class Left : std::uint8_t {
+    kFrame,    ///< The pipeline took it.
+    kRefused,  ///< It was not taken: its client may try again.
+    kGivenUp,  ///< Nor this, as its client cancelled it or waited no longer.
+  };
+  /// `last`: the request said that it ends its sequence; so it does, unless it was refused.
+  void leave(const std::shared_ptr<Lane>& lane, bool last, Left left);
 
   /// Ends streams that are over. \returns whether none is left.
   bool end_streams();
@@ -58,7 +62,7 @@ class Sequences {
  private:
   std::shared_ptr<Lane> open(const std::optional<SequenceId>& id);
   void close(const std::shared_ptr<Lane>& lane);
-  void leave_states(const std::shared_ptr<Lane>& lane, bool last, bool was_frame);
+  void leave_states(const std::shared_ptr<Lane>& lane, bool last, Left left);
   void end(const Lane& lane);
   bool has_room();
   void end_over();

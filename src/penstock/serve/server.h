@@ -90,7 +90,9 @@ class Server {
   /// Every version of every model, also of those that are unloaded.
   [[nodiscard]] std::vector<IndexEntry> index(bool only_ready) const;
   /// Reads the model again, whose requests go on meanwhile (Pipeline::replace), or loads it. With
-  /// files it is made of them; they are kept in a temporary folder. Returns when it is done.
+  /// files it is made of them; they are kept in a temporary folder. Returns when it is done. Where
+  /// one of several versions cannot be loaded, none is, and what was served before goes on; so all
+  /// of them stand beside what was served for a moment.
   /// \error kNotFound, kInvalidArgument, kPermissionDenied, kResourceExhausted, and those of a
   /// start
   Status load(const std::string& model, const LoadOptions& options);

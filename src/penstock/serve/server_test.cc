@@ -37,6 +37,7 @@ using function::Outputs;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
 Type numbers(std::int64_t count) {
@@ -97,15 +98,22 @@ class ServerTest : public ::testing::Test {
                               std::ranges::copy(in[0]->as<float>(), out[0]->as<float>().begin());
                               return {};
                             }),
-        function::stateless("sum", {{"x", numbers(2)}, {"before", numbers(2)}},
-                            {{"total", numbers(2)}}, [](Inputs in, Outputs out) -> Status {
-                              for (std::size_t i = 0; i < 2; ++i)
-                                out[0]->as<float>()[i] =
-                                    in[0]->as<float>()[i] + in[1]->as<float>()[i];
-                              return {};
-                            })};
+        summing("sum"), summing("held_sum")};
   }
   ~ServerTest() override { barrier_.open(); }
+
+  /// Adds what came before; of "held_sum" each call waits for the barrier.
+  Function summing(const char* name) {
+    const bool held = std::string(name) == "held_sum";
+    return function::stateless(
+        name, {{"x", numbers(2)}, {"before", numbers(2)}}, {{"total", numbers(2)}},
+        [this, held](Inputs in, Outputs out) -> Status {
+          if (held && warm_) barrier_.pass();
+          for (std::size_t i = 0; i < 2; ++i)
+            out[0]->as<float>()[i] = in[0]->as<float>()[i] + in[1]->as<float>()[i];
+          return {};
+        });
+  }
 
   void add_model(const std::string& function, const std::string& output, bool states = false,
                  const std::string& file = {}) {
@@ -367,6 +375,31 @@ TEST_F(ServerTest, SequencesHaveStatesOfTheirOwn) {
             Code::kResourceExhausted);
 }
 
+TEST_F(ServerTest, AnEndThatItsClientGaveUpEndsItsSequence) {
+  add_model("held_sum", "total", true);
+  start();
+  barrier_.allow(2);
+  EXPECT_THAT(answer(in_sequence(request("held_sum", 1), 7, true, false)), ElementsAre(1, 2));
+  EXPECT_THAT(answer(in_sequence(request("held_sum", 1), 8, true, false)), ElementsAre(1, 2));
+  std::vector<Pending> taken;  // Fills the pipeline: one more waits.
+  while (server_->statistics("held_sum", "")->at(0).waiting == 0) {
+    taken.push_back(infer(in_sequence(request("held_sum", 0), 9, taken.empty(), false)));
+  }
+  const auto soon = [](std::uint64_t id, bool end) {
+    auto made = in_sequence(request("held_sum", 1), id, false, end);
+    made.deadline = Clock::now() + milliseconds(5);
+    return made;
+  };
+  EXPECT_EQ(error_of(soon(7, true)).code, Code::kDeadlineExceeded);
+  EXPECT_THAT(error_of(soon(7, false)).message(), HasSubstr("sequence 7 is not known"));
+  auto cancelled = infer(in_sequence(request("held_sum", 1), 8, false, true));
+  cancelled.call->cancel();
+  EXPECT_EQ(cancelled.reply.get().error().code, Code::kCancelled);
+  EXPECT_THAT(error_of(soon(8, false)).message(), HasSubstr("sequence 8 is not known"));
+  barrier_.open();
+  for (auto& pending : taken) EXPECT_TRUE(pending.reply.get());
+}
+
 TEST(SequencesTest, ARequestThatIsRefusedDoesNotEndItsSequence) {
   std::vector<std::uint64_t> ended;
   Sequences sequences({.has_states = true, .most = 4, .end_stream = [&](std::uint64_t stream) {
@@ -377,18 +410,18 @@ TEST(SequencesTest, ARequestThatIsRefusedDoesNotEndItsSequence) {
     return sequences.enter(Sequence{id, begin, end});
   };
   const auto first = *enter(7, true, false);
-  sequences.leave(first, false, true);
+  sequences.leave(first, false, Sequences::Left::kFrame);
   const auto refused = *enter(7, false, true);
   EXPECT_FALSE(enter(7, false, false)) << "while its last request is in progress";
-  sequences.leave(refused, true, false);
+  sequences.leave(refused, true, Sequences::Left::kRefused);
   const auto again = enter(7, false, true);
   ASSERT_TRUE(again);
   EXPECT_EQ((*again)->stream, first->stream);
-  sequences.leave(*again, true, true);
+  sequences.leave(*again, true, Sequences::Left::kFrame);
   EXPECT_FALSE(enter(7, false, false));
   EXPECT_TRUE(sequences.end_streams());
   EXPECT_THAT(ended, ElementsAre(first->stream));
-  sequences.leave(*enter(8, true, false), false, false);
+  sequences.leave(*enter(8, true, false), false, Sequences::Left::kRefused);
   EXPECT_FALSE(enter(8, false, false)) << "it never began";
 }
 
@@ -454,6 +487,55 @@ TEST_F(ServerTest, AModelIsUnloadedAndLoadedWhileItIsAsked) {
   EXPECT_FALSE(server_->load("unknown", {}));
 }
 
+/// The folder of a package is rewritten between two loads, as an operator does before SIGHUP.
+TEST_F(ServerTest, ALoadChangesAllVersionsOrNone) {
+  add_model("double", "y");
+  add_model("wait", "y", false, "other");
+  options_.models[1] = {"double", 2, options_.models[1].path};
+  const auto first = options_.models[0].path, second = options_.models[1].path;
+  barrier_.open();
+  start();
+  auto asked = request("double", 3);
+  asked.version = "1";
+  EXPECT_THAT(answer(asked), ElementsAre(6, 8));
+  const auto plan = second / "plan.json";
+  std::filesystem::rename(plan, second / "kept");
+  std::ofstream(plan) << "{";
+  const auto load = [&] {
+    const Status loaded = server_->load("double", {});
+    return loaded ? std::string() : loaded.error().message();
+  };
+
+  std::filesystem::remove_all(first);
+  std::filesystem::copy(second, first);  // The same interface, which another function has.
+  std::filesystem::rename(first / "kept", first / "plan.json");
+  EXPECT_THAT(load(), StartsWith("model 'double' version 2: "));
+  EXPECT_THAT(answer(asked), ElementsAre(6, 8)) << "version 1 has the plan of a load that failed";
+
+  EXPECT_TRUE(server_->unload("double"));
+  EXPECT_THAT(load(), StartsWith("model 'double' version 2: "));
+  for (const auto& entry : server_->index(false)) {
+    EXPECT_EQ(entry.state, "UNAVAILABLE");
+    EXPECT_THAT(entry.reason, HasSubstr("plan.json")) << entry.version;
+  }
+
+  std::filesystem::rename(second / "kept", plan);
+  EXPECT_EQ(load(), "");
+  EXPECT_THAT(answer(asked), ElementsAre(3, 4));
+}
+
+TEST_F(ServerTest, MoreModelsThanTheServerTakesAreRefused) {
+  add_model("double", "y");
+  options_.models.push_back({"double", 2, options_.models.front().path});
+  add_model("wait", "y");
+  options_.limits.models = 2;
+  const auto refused = Server::start(options_, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(),
+            "model 'wait': the server takes 2 models, 2 others are loaded, and this load wants 1; "
+            "unload one");
+}
+
 TEST_F(ServerTest, ReloadingLosesNoRequest) {
   options_.limits.waiting = 1000;
   add_model("double", "y");
@@ -488,7 +570,12 @@ TEST_F(ServerTest, CallsAreCountedOverReloads) {
   EXPECT_EQ(statistics->at(0).success.count, 3U);
   EXPECT_EQ(statistics->at(0).executions, 3U);
   ASSERT_EQ(statistics->at(0).batches.size(), 1U);
-  EXPECT_EQ(statistics->at(0).batches[0].calls, 3U);
+  const auto& batch = statistics->at(0).batches[0];
+  for (const auto* phase : {&batch.compute_input, &batch.compute_infer, &batch.compute_output}) {
+    EXPECT_EQ(phase->count, 3U);
+    EXPECT_GT(phase->ns, 0U);
+  }
+  EXPECT_LE(batch.compute_infer.ns, statistics->at(0).success.ns);
 }
 
 TEST_F(ServerTest, ADrainingServerEndsWhatItHas) {
@@ -518,8 +605,8 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
   EXPECT_THAT(load("{\"nme\":1}", "1/model.onnx"), HasSubstr("unknown field 'nme'"));
   EXPECT_THAT(load("{\"name\":\"other\"}", "1/model.onnx"), HasSubstr("of model 'other'"));
   EXPECT_THAT(load("{\"max_batch_size\":4}", "1/model.onnx"), HasSubstr("max_batch_size"));
-  for (const std::string path :
-       {"model.onnx", "/1/model.onnx", "1/../../x", "1//etc/x", "1/", "x/y", "-1/x", "1/a/../b"}) {
+  for (const std::string path : {"01/model.onnx", "00/x", "model.onnx", "/1/model.onnx",
+                                 "1/../../x", "1//etc/x", "1/", "x/y", "-1/x", "1/a/../b"}) {
     EXPECT_THAT(load("{}", path), HasSubstr("expected VERSION/PATH")) << path;
   }
   EXPECT_THAT(load("{\"dynamicBatching\":{\"a\":1}}", "1/model.onnx"),
@@ -571,6 +658,84 @@ TEST_F(ServerTest, AConfigurationIsCheckedWithoutFilesToo) {
   EXPECT_THAT(told(R"({"max_batch_size":4})"), HasSubstr("max_batch_size"));
   EXPECT_THAT(told(R"({"default_model_filename":"m.onnx"})"), HasSubstr("brings none"));
   EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
+TEST_F(ServerTest, AFieldOfAConfigurationIsObeyedOrRefusedByName) {
+  add_model("double", "y");
+  start();
+  const auto told = [&](const std::string& config) {
+    const Status loaded = server_->load("double", {config, {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_EQ(told(R"({"platform":"penstock","backend":"penstock","instance_group":[]})"), "");
+  EXPECT_THAT(told(R"({"instanceGroup":[{"count":4}]})"),
+              HasSubstr("'instance_group' is not supported: how many replicas a stage has"));
+  EXPECT_THAT(told(R"({"parameters":{"threads":{"string_value":"1"}}})"),
+              HasSubstr("'parameters' is not supported"));
+  EXPECT_THAT(told(R"({"runtime":"x.so"})"), HasSubstr("'runtime' is not supported"));
+  EXPECT_THAT(told(R"({"platform":"tensorrt_plan"})"),
+              HasSubstr("platform: expected penstock or onnxruntime_onnx, found 'tensorrt_plan'"));
+  EXPECT_THAT(told(R"({"backend":7})"), HasSubstr("'backend': expected a string, found number"));
+  EXPECT_EQ(told(R"({"input":[{"name":"x","data_type":"TYPE_FP32","dims":["2"]}]})"), "");
+  EXPECT_THAT(told(R"({"input":[{"name":"y"}]})"),
+              HasSubstr("input 'y' is none of the model's: 'x'"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","data_type":"TYPE_INT8"}]})"),
+              HasSubstr("input 'x': the model has f32[2], the configuration TYPE_INT8;"));
+  EXPECT_THAT(told(R"({"output":[{"name":"out","dims":[-1]}]})"),
+              HasSubstr("output 'out': the model has f32[2], the configuration any type[-1];"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","reshape":{"shape":[2]}}]})"),
+              HasSubstr("'reshape' is not supported"));
+  EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
+TEST_F(ServerTest, AVersionPolicyChoosesVersions) {
+  add_model("double", "y");
+  for (const std::uint64_t version : {2, 3}) {
+    options_.models.push_back({"double", version, options_.models.front().path});
+  }
+  start();
+  const auto served_with = [&](const std::string& policy) {
+    const Status loaded = server_->load("double", {R"({"version_policy":)" + policy + "}", {}});
+    if (!loaded) return loaded.error().message();
+    std::string versions;
+    for (const auto& entry : server_->index(true)) versions += entry.version;
+    return versions;
+  };
+  EXPECT_EQ(served_with(R"({"latest":{}})"), "3");
+  EXPECT_EQ(served_with(R"({"latest":{"num_versions":2}})"), "23");
+  EXPECT_EQ(served_with(R"({"specific":{"versions":["1", 3]}})"), "13");
+  EXPECT_EQ(served_with(R"({"all":{}})"), "123");
+  EXPECT_THAT(served_with(R"({"specific":{"versions":[7]}})"),
+              HasSubstr("'version_policy': version 7 is none of the model's: 1, 2, 3"));
+  EXPECT_THAT(served_with(R"({"newest":{}})"), HasSubstr("'version_policy': expected {\"all\""));
+}
+
+TEST_F(ServerTest, OneFileIsNotSentTwice) {
+  start();
+  const Status loaded =
+      server_->load("new", {"{}", {{"1/a/model.onnx", "a"}, {"1/a//model.onnx", "b"}}});
+  ASSERT_FALSE(loaded);
+  EXPECT_THAT(loaded.error().message(), HasSubstr("are one file: give it once"));
+  const Status named = server_->load(std::string(300, 'm'), {"{}", {{"1/model.onnx", "a"}}});
+  ASSERT_FALSE(named);
+  EXPECT_THAT(named.error().message(), HasSubstr("at most 255 bytes, found 300"));
+}
+
+TEST_F(ServerTest, PathsThatNoFolderTakesAreTheirSendersMistake) {
+  start();
+  const auto refused = [&](const LoadOptions& load) {
+    const Status loaded = server_->load("new", load);
+    EXPECT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Code::kInvalidArgument);
+    return loaded.error().message();
+  };
+  EXPECT_THAT(refused({"{}", {{"1/a", "x"}, {"1/a-b", "y"}, {"1/a/b/c", "z"}}}),
+              HasSubstr("'file:1/a/b/c': lies in 'file:1/a', which is a file, too"));
+  EXPECT_THAT(refused({"{}", {{"1/" + std::string(256, 'a'), "x"}}}),
+              HasSubstr("expected at most 1024 bytes, and 255 between two '/', found 258 and 256"));
+  std::string deep = "1";
+  for (int i = 0; i < 512; ++i) deep += "/a";
+  EXPECT_THAT(refused({"{}", {{deep, "x"}}}), HasSubstr("found 1025 and 1"));
 }
 
 TEST(AccessLogTest, GoesOnInTheFileOfItsName) {

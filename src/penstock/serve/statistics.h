@@ -24,10 +24,11 @@ inline constexpr std::size_t kFailures = 4;
 /// "REJECTED", "CANCELED", "BACKEND", "OTHER"
 std::string_view to_string(Failure failure);
 
-/// Calls of the model that held so many frames.
+/// Calls of the first stage that held so many frames.
 struct BatchStatistics {
   std::uint64_t batch_size = 1;
-  std::uint64_t calls = 0;
+  Duration compute_input;  ///< Gathering their inputs. Of each call, as what follows.
+  Duration compute_infer, compute_output;
 };
 
 /// Since the model was loaded; `replace` does not begin anew.

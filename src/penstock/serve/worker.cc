@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 
 namespace penstock::serve {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::size_t kMostWaiting = 64;
 
 Status Worker::start(std::size_t threads) {
   for (std::size_t i = 0; i < threads; ++i) {
-    PENSTOCK_CHECK_OK(pipeline::start_thread(threads_.emplace_back(), [this] { loop(); }));
+    PENSTOCK_CHECK_OK(start_thread(threads_.emplace_back(), [this] { loop(); }));
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Runs single models on three random frames and batched ones on these joined, and compares.
+// Runs single models on random frames of two sizes, batched ones on these joined, and compares.
 #include "penstock/session/batch_check.h"
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "penstock/backend/plain_model.h"
+#include "penstock/base/option_name.h"
+#include "penstock/session/refused_node.h"
 #include "penstock/tensor/compare.h"
 #include "penstock/tensor/npy.h"
 #include "penstock/tensor/random.h"
@@ -34,6 +36,20 @@ Tensor join_frames(const std::vector<Tensor>& frames, int count) {
   return joined;
 }
 
+/// Another size for each dimension that is open, within its bound.
+Type of_other_sizes(Type type) {
+  for (auto& dim : type.dims) {
+    if (dim.fixed()) continue;
+    const auto likely = dim.likely();
+    if (likely > 1) {
+      dim.bound = (likely + 1) / 2;
+    } else if (dim.bound != 1) {
+      dim.bound = 2;
+    }
+  }
+  return type;
+}
+
 class BatchCheck {
  public:
   BatchCheck(const plan::Plan& plan, fs::path folder, const backend::Registry& backends)
@@ -44,17 +60,47 @@ class BatchCheck {
       PENSTOCK_TRY(parameters_[parameter.name],
                    read_npy(folder_ / parameter.file, parameter.type.dtype));
     }
+    PENSTOCK_CHECK_OK(check_stages());
+    const auto is_open = [](const plan::TensorInfo& info) { return !info.type.fixed(); };
+    if (!std::ranges::any_of(plan_.inputs, is_open)) return {};
+    other_sizes_ = true;
+    values_.clear();
+    return check_stages();
+  }
+
+ private:
+  Status check_stages() {
     for (const auto& stage : plan_.stages) {
+      if (!needed(stage)) continue;
       for (const auto& partition : stage.partitions) {
-        if (Status checked = check(stage, partition); !checked) {
-          return std::move(checked).error().within({Where::kStage, stage.name});
+        if (Status ran = run_singly(partition); !ran) {
+          if (other_sizes_) return {};  // Sizes that the network itself does not take.
+          return name_refused_node(std::move(ran).error().within({Where::kStage, stage.name}),
+                                   plan::Package{.plan = plan_, .folder = folder_, .files = {}});
+        }
+        if (Status same = check(partition); !same) {
+          return std::move(same).error().within({Where::kStage, stage.name});
         }
       }
     }
     return {};
   }
 
- private:
+  /// What an engine says of a frame whose sizes the inputs' types allow.
+  static Error refused(const Error& error, const plan::Partition& partition,
+                       const std::vector<Tensor>& inputs) {
+    std::vector<std::string> given;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      given.push_back(concat("input '", partition.inputs[i], "' as ", inputs[i].type()));
+    }
+    return make_error(error.code, "its model of one frame does not take ", join(given, ", "),
+                      ", with which the models for several are checked: fix sizes (",
+                      OptionName::kShapes,
+                      "), or leave the stage out of the batch (STAGE=1); the engine says: ",
+                      error.message())
+        .within({Where::kModel, partition.model});
+  }
+
   Result<backend::PlainModel> compile(const plan::Partition& partition, const std::string& model) {
     for (const auto& name : {std::string("onnxruntime"), partition.backend}) {
       const auto found = backends_.find(name);
@@ -77,8 +123,9 @@ class BatchCheck {
     auto& values = values_[name];
     const auto* info = plan_.find_tensor(name);
     while (info != nullptr && values.size() < kFrames) {
-      PENSTOCK_TRY(auto value, random_tensor(info->type, random_,
-                                             {.range = info->range, .words = info->words}));
+      PENSTOCK_TRY(auto value,
+                   random_tensor(other_sizes_ ? of_other_sizes(info->type) : info->type, random_,
+                                 {.range = info->range, .words = info->words}));
       values.push_back(std::move(value));
     }
     return &values;
@@ -113,17 +160,16 @@ class BatchCheck {
     PENSTOCK_TRY(auto model, compile(partition, partition.model));
     for (std::size_t frame = 0; frame < kFrames; ++frame) {
       PENSTOCK_TRY(const auto inputs, inputs_of(partition, frame, 1));
-      PENSTOCK_TRY(auto outputs, call(model, inputs));
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        values_[partition.outputs[i]].push_back(std::move(outputs[i]));
+      auto outputs = call(model, inputs);
+      if (!outputs) return refused(std::move(outputs).error(), partition, inputs);
+      for (std::size_t i = 0; i < outputs->size(); ++i) {
+        values_[partition.outputs[i]].push_back(std::move((*outputs)[i]));
       }
     }
     return {};
   }
 
-  Status check(const plan::Stage& stage, const plan::Partition& partition) {
-    if (!needed(stage)) return {};
-    PENSTOCK_CHECK_OK(run_singly(partition));
+  Status check(const plan::Partition& partition) {
     for (const auto& batched : partition.batched) {
       if (Status same = compare_with_single(partition, batched); !same) {
         return std::move(same).error().within({Where::kModel, batched.model});
@@ -159,6 +205,7 @@ class BatchCheck {
   const fs::path folder_;
   const backend::Registry& backends_;
   Random random_{1};
+  bool other_sizes_ = false;
   std::map<std::string, Tensor> parameters_;
   std::map<std::string, std::vector<Tensor>> values_;
 };

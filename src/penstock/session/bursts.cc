@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 
+#include "penstock/base/option_name.h"
 #include "penstock/pipeline/capacity.h"
 
 namespace penstock {
@@ -26,17 +27,18 @@ std::vector<std::size_t> sizes_of_calls(const plan::Stage& stage) {
 /// What may let larger calls run. `needed`: frames that a call holds at least, for the smallest
 /// model that none ran.
 std::string advice(const plan::Plan& plan, std::size_t number, std::size_t needed) {
-  constexpr const char* kMoreFrames = "more frames may help (--frames)";
-  if (!pipeline::one_of_each_stream(plan, static_cast<int>(number))) return kMoreFrames;
+  const std::string more_frames = concat("more frames may help (", OptionName::kFrameCount, ")");
+  if (!pipeline::one_of_each_stream(plan, static_cast<int>(number))) return more_frames;
   const auto& stage = plan.stages[number];
   const std::size_t homes = pipeline::has_homes(plan, stage) ? stage.devices.size() : 1;
   const auto most = static_cast<std::size_t>(plan.streams.most);
-  if ((most + homes - 1) / homes >= needed) return kMoreFrames;
+  if ((most + homes - 1) / homes >= needed) return more_frames;
   const auto wanted = (needed - 1) * homes + 1;
   return concat("a call of it holds one frame of each stream, and there ",
                 most == 1 ? "is 1" : concat("are ", most),
                 homes > 1 ? concat(" for ", homes, " replicas") : "", ": expected ", wanted,
-                " or more for that (split --streams), or a smaller batch");
+                " or more for that (", in_words_of_caller("split --streams", "streams of split"),
+                "), or a smaller batch");
 }
 
 }  // namespace

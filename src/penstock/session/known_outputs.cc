@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "penstock/base/option_name.h"
 #include "penstock/graph/randomness.h"
 #include "penstock/session/join.h"
 
@@ -49,7 +50,7 @@ struct Reaching {
 };
 
 bool reads_shapes_only(const graph::Node& node) {
-  return node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+  return node.domain.empty() && (node.op == "Shape" || node.op == "Size" || node.op == "EyeLike");
 }
 
 /// How many tensors it lists is told by the nodes that make the list, whatever the tensors hold.
@@ -78,7 +79,8 @@ std::string describe_drawn(const graph::Graph& graph, const graph::Node& node) {
   std::string text = concat("node '", node.name, "' (", node.op);
   if (node.op == "Dropout" && node.inputs.size() > kTraining) {
     const auto& flag = graph.value(node.inputs[kTraining]);
-    if (flag.is_input) text += concat(", unless it is bound: --constant ", flag.name, "=false");
+    if (flag.is_input)
+      text += concat(", unless '", flag.name, "' is bound to false (", OptionName::kConstants, ")");
   }
   return text + ")";
 }

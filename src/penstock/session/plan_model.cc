@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "penstock/base/option_name.h"
+#include "penstock/device/place.h"
 #include "penstock/device/topology.h"
 #include "penstock/planner/problem/runs.h"
 #include "penstock/session/plan_kinds.h"
@@ -25,7 +27,8 @@ Status keep_loops(const graph::Graph& graph, PlanModelOptions& options) {
   if (options.devices.empty()) {
     return invalid_argument(
         "replicas of a network with states: expected devices by name, such as cpu:0,cpu:1 "
-        "(--devices), as what writes a state stays on one of them");
+        "(",
+        OptionName::kDevices, "), as what writes a state stays on one of them");
   }
   const auto& widest = *std::ranges::max_element(
       options.devices, {}, [](const device::Device& device) { return device.cpus.size(); });
@@ -45,7 +48,8 @@ Result<planner::Problem> problem_of_model(const graph::Graph& graph,
                                           const PlanModelOptions& options) {
   auto devices = options.devices;
   if (devices.empty()) {
-    for (const int cpu : device::inherited_cpus()) devices.push_back({.host = {}, .cpus = {cpu}});
+    PENSTOCK_TRY(const auto topology, device::read_topology());
+    PENSTOCK_TRY(devices, device::parse_devices("all", device::allowed_cpus(topology)));
   }
   PENSTOCK_TRY(auto problem, cost::problem_of(graph, devices, options.costs));
   return planner::merge_runs(std::move(problem), kMostGroups);

@@ -71,8 +71,8 @@ std::string foretell_refusal(const graph::Graph& graph, const backend::Registry&
   const auto* const node = named_node(*refusal, graph);
   return concat("ONNX Runtime will refuse this network: ", refusal->reason,
                 node == nullptr ? std::string() : describe(graph, *node),
-                "; give the library of operators of your own (--custom-ops), or another version of "
-                "the engine ('penstock backends' shows which is here)");
+                "; another version of the engine may take it ('penstock backends' shows which is "
+                "here)");
 }
 
 Error name_refused_node(Error error, const plan::Package& package) {

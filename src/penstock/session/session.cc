@@ -22,6 +22,7 @@
 #include "penstock/base/files.h"
 #include "penstock/base/hash.h"
 #include "penstock/device/topology.h"
+#include "penstock/graph/interface.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/plan/plan_json.h"
@@ -88,8 +89,7 @@ Status check_backend_options(const partition::SplitOptions& options,
   given[options.backend].insert(options.backend_options);
   if (const auto* chosen = std::get_if<partition::ChosenStages>(&options.by)) {
     for (const auto& stage : chosen->stages) {
-      const bool elsewhere = std::ranges::all_of(
-          stage.devices, [](const device::Device& device) { return !device.host.empty(); });
+      const bool elsewhere = std::ranges::all_of(stage.devices, &device::Device::is_remote);
       if (elsewhere) continue;  // The options are for an engine of that machine.
       for (const auto& part : stage.parts) given[part.backend].insert(part.options);
     }
@@ -130,15 +130,28 @@ std::error_code link_all(const fs::path& folder, const fs::path& to) {
   return error;
 }
 
+/// \error kNotFound  the plan lists a file that is no longer in the folder.
+Status check_listed(const fs::path& folder, const plan::Plan& plan) {
+  std::error_code ignored;
+  for (const auto& [file, hash] : plan.files) {
+    if (fs::exists(folder / file, ignored)) continue;
+    return not_found("its file '", file, "' is no longer there; save it while it is")
+        .within({Where::kPackage, folder.string()});
+  }
+  return {};
+}
+
 /// The package in `folder` once more as `target`, with another plan.
 Result<plan::Plan> repack(const fs::path& folder, const plan::Plan& plan, const fs::path& target,
                           Files files) {
+  PENSTOCK_CHECK_OK(check_listed(folder, plan));  // Else the target would be blamed.
   PENSTOCK_TRY(auto writer, plan::PackageWriter::create(target));
   const bool linked = files == Files::kLinked;
   const auto error =
       linked ? link_all(folder, writer.folder()) : copy_listed(folder, plan, writer.folder());
   if (error) {
-    return make_error(Code::kResourceExhausted, "cannot be written: ", error.message())
+    return make_error(Code::kResourceExhausted, "cannot be written: ", error.message(),
+                      error == std::errc::io_error ? "; is the disk full?" : "")
         .within({Where::kPackage, target.string()});
   }
   // Of our own package the hashes were taken a moment ago.
@@ -255,6 +268,14 @@ fs::path find_model(const plan::Origin& origin, const fs::path& path) {
     if (hash && *hash == origin.model_sha256) return file;
   }
   return {};
+}
+
+Status check_model(const fs::path& file) {
+  auto interface = graph::read_interface(file);
+  if (interface) return {};
+  auto error = std::move(interface).error();
+  if (error.find(Where::kFile) != nullptr) return error;
+  return std::move(error).within({Where::kFile, file.string()});
 }
 
 Match match_model(const fs::path& file, const plan::Package& package,

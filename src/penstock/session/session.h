@@ -50,6 +50,10 @@ plan::Origin make_origin(const graph::Graph& graph, const backend::Registry& bac
 /// `path`; empty if it is not there or has changed.
 std::filesystem::path find_model(const plan::Origin& origin, const std::filesystem::path& path);
 
+/// Whether a file is an ONNX model, by its outer structure; what it seems to be, where it is none.
+/// \error kNotFound, kDataLoss
+Status check_model(const std::filesystem::path& file);
+
 /// Whether a model is the one that a plan was made from.
 enum class Match { kSame, kOther, kUnknown };
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "penstock/base/option_name.h"
+
 namespace penstock {
 namespace {
 
@@ -69,6 +71,10 @@ std::string names_in(const graph::Graph& graph, const std::vector<graph::ValueId
   return join(ids, ", ", [&](graph::ValueId id) { return concat("'", graph.value(id).name, "'"); });
 }
 
+std::string example_of_states() {
+  return in_words_of_caller("--state OUTPUT=INPUT", "states={'OUTPUT': 'INPUT'}");
+}
+
 }  // namespace
 
 std::vector<std::vector<NodeId>> state_loops(const graph::Graph& graph,
@@ -109,16 +115,17 @@ Status check_states(const graph::Graph& graph, const std::vector<plan::StateEdge
     const auto* from = find_among(graph, graph.outputs, state.from);
     if (from == nullptr) {
       return not_found(place, ": no output '", state.from, "'; the network's outputs are ",
-                       names_in(graph, graph.outputs), " (--state OUTPUT=INPUT)");
+                       names_in(graph, graph.outputs), " (", example_of_states(), ")");
     }
     const auto* to = find_among(graph, graph.inputs, state.to);
     if (to == nullptr) {
       return not_found(place, ": no input '", state.to, "'; the network's inputs are ",
-                       names_in(graph, graph.inputs), " (--state OUTPUT=INPUT)");
+                       names_in(graph, graph.inputs), " (", example_of_states(), ")");
     }
     if (!plan::agree(from->type, to->type)) {
       return invalid_argument(place, ": writes ", from->type, ", reads ", to->type,
-                              "; expected one type and shape: choose other tensors (--state)");
+                              "; expected one type and shape: choose other tensors (",
+                              OptionName::kStates, ")");
     }
   }
   return {};

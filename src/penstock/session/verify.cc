@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/device/device.h"
 #include "penstock/frames/values.h"
 #include "penstock/measure/judge.h"
@@ -95,7 +96,8 @@ class References {
     const auto& file = package_.plan.origin.model_file;
     return concat("the package's own stages one after the other, ", how, ", as ",
                   file.empty() ? "the model" : "'" + file + "'",
-                  " is gone or changed since the package was made (give --model for the whole)");
+                  " is gone or changed since the package was made (give the whole one: ",
+                  OptionName::kModel, ")");
   }
 
  private:
@@ -111,22 +113,26 @@ class References {
 Status refuse_model_options(const VerifyOptions& options, const Opened& opened,
                             const std::string& why) {
   if (options.model.empty() && !options.optimized) return {};
-  return invalid_argument(
-      options.model.empty() ? "--optimised" : "--model", ": package '", opened.path.string(),
-      "' is compared with itself, one frame at a time, as ", why, "; leave the option out");
+  return invalid_argument(options.model.empty() ? OptionName::kOptimised : OptionName::kModel,
+                          ": package '", opened.path.string(),
+                          "' is compared with itself, one frame at a time, as ", why,
+                          "; leave the option out");
 }
 
 /// Finds the model that the package was made from, or warns where the one given is another.
-void find_whole(VerifyOptions& options, const Opened& opened, const backend::Registry& backends,
-                const pipeline::Options& settings) {
+Status find_whole(VerifyOptions& options, const Opened& opened, const backend::Registry& backends,
+                  const pipeline::Options& settings) {
   const auto& plan = opened.package.plan;
   if (options.model.empty()) {
     options.model = find_model(plan.origin, opened.path);
-  } else if (match_model(options.model, opened.package, backends) == Match::kOther &&
-             settings.warn) {
+    return {};
+  }
+  PENSTOCK_CHECK_OK(check_model(options.model));
+  if (match_model(options.model, opened.package, backends) == Match::kOther && settings.warn) {
     settings.warn(
         concat("'", options.model.string(), "' is not the model that the package was made from"));
   }
+  return {};
 }
 
 /// The whole model with the inputs constant that the package binds; none where it is not at hand.
@@ -324,7 +330,7 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   const auto why = why_no_single_model(plan);
   ModelFile whole;
   if (why.empty()) {
-    find_whole(options, opened, backends, settings);
+    PENSTOCK_CHECK_OK(find_whole(options, opened, backends, settings));
     PENSTOCK_TRY(whole, bound_model(options, opened.package, backends));
   } else {
     PENSTOCK_CHECK_OK(refuse_model_options(options, opened, why));

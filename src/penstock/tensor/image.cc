@@ -78,13 +78,22 @@ Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return make_error(Code::kPermissionDenied, "cannot be read");
   std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(in), {});
+  if (bytes.empty()) return make_error(Code::kDataLoss, "is empty; copy or save the picture again");
   if (bytes.size() > INT32_MAX) return invalid_argument("is over 2 GB: expected a picture");
   return bytes;
 }
 
-Error not_decoded() {
+/// stb's word for why, or plain words where its own say little.
+std::string_view failure() {
   const char* reason = stbi_failure_reason();
-  return make_error(Code::kDataLoss, "cannot be decoded (", reason == nullptr ? "damaged" : reason,
+  const std::string_view said = reason == nullptr ? "" : reason;
+  if (said.empty()) return "damaged";
+  if (said == "outofdata") return "it ends too early";
+  return said;
+}
+
+Error not_decoded() {
+  return make_error(Code::kDataLoss, "cannot be decoded (", failure(),
                     "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
 }
 
@@ -177,7 +186,8 @@ Result<int> size_of(const Dim& dim, int own) {
   }
   if (dim.fixed()) return static_cast<int>(dim.size);
   if (dim.bound != Dim::kOpen && own > dim.bound) {
-    return invalid_argument("its ", own, " pixels are over the input's bound of ", dim.bound);
+    return invalid_argument("its ", own, " pixels are over the input's bound of ", dim.bound,
+                            "; make it smaller, or declare a larger bound");
   }
   return own;
 }

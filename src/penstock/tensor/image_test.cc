@@ -120,9 +120,10 @@ TEST_F(ImageTest, OpenDimensionsTakeThePicturesOwnSize) {
   ASSERT_TRUE(tensor) << tensor.error().message();
   EXPECT_EQ(tensor->dims(), (std::vector<std::int64_t>{1, 3, 1, 2}));
   open.dims[3].bound = 1;
-  EXPECT_EQ(
-      read_image(ppm(), open).error().message(),
-      concat("picture '", at("x.ppm").string(), "': its 2 pixels are over the input's bound of 1"));
+  EXPECT_EQ(read_image(ppm(), open).error().message(),
+            concat("picture '", at("x.ppm").string(),
+                   "': its 2 pixels are over the input's bound of 1; make it smaller, or declare a "
+                   "larger bound"));
 }
 
 TEST_F(ImageTest, PngJpegAndBmpAreDecoded) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/tensor/number.h"
 
@@ -186,7 +187,7 @@ Result<std::vector<std::int64_t>> dims_of(const Listed& listed, const Type& type
   if (listed.sizes.empty()) {
     if (type.fixed()) return fixed_dims();
     return invalid_argument("one value does not tell the sizes of ", type,
-                            "; give a list, or fix the shape (--shape)");
+                            "; give a list, or fix the shape (", OptionName::kShapes, ")");
   }
   std::size_t count = 1;
   for (const auto& dim : type.dims) count *= dim.fixed() ? static_cast<std::size_t>(dim.size) : 0;

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/files.h"
 #include "penstock/base/words.h"
 #include "penstock/tensor/npy_header.h"
 #include "penstock/tensor/utf.h"
@@ -298,7 +299,10 @@ Status write_file(const Tensor& tensor, const fs::path& file) {
     return {};
   }));
   out.close();
-  return out ? Status() : file_error(errno, "written");
+  if (out) return {};
+  const int reason = errno;
+  remove_part(file);
+  return file_error(reason, "written");
 }
 
 }  // namespace

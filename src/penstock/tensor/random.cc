@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/base/option_name.h"
 #include "penstock/tensor/number.h"
 
 namespace penstock {
@@ -94,7 +95,8 @@ Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptio
   }
   if (type.kind != Type::Kind::kTensor || !type.ranked || type.dtype == DType::kUndefined) {
     return invalid_argument("cannot make random values of type ", type,
-                            ": expected a tensor whose rank is known; give frames (--input)");
+                            ": expected a tensor whose rank is known; give frames (",
+                            OptionName::kFrames, ")");
   }
   Type sized = type;
   std::vector<std::int64_t> dims;

@@ -38,7 +38,7 @@ class Build {
   Result<bool> measure_again(const std::string& why);
   void compare_with_limit(const graph::Graph& graph,
                           const std::vector<partition::ChosenStage>& stages);
-  void remember() const;
+  void remember();
   void let_go();
   Status write();
   [[nodiscard]] const Entry& chosen() const {
@@ -145,6 +145,7 @@ Result<bool> Build::measure_again(const std::string& why) {
 /// spent. Without them the report has no limit, and says so.
 void Build::compare_with_limit(const graph::Graph& graph,
                                const std::vector<partition::ChosenStage>& stages) {
+  context_.say("measuring what the machine could do at most");
   context_.parts->measure_in_any_case();
   Roofs roofs;
   const auto peaks_of = [&](const device::Device& device) -> Result<cost::Peaks> {
@@ -170,10 +171,10 @@ void Build::compare_with_limit(const graph::Graph& graph,
                                   measured.error().message());
 }
 
-void Build::remember() const {
+void Build::remember() {
   const Outcome outcome{chosen().contestant, context_.report, context_.options.budget_seconds,
                         context_.options.most_parts};
-  // A database that cannot be written must not lose the run.
+  // A row that the database does not take must not lose the run.
   (void)context_.database.put(question_, {{1 / context_.report.period_seconds}, to_json(outcome)});
 }
 
@@ -218,6 +219,7 @@ Result<Report> Build::run() {
   }
   std::ranges::copy(context_.notes, std::back_inserter(report.notes));
   let_go();
+  context_.say("writing the package");
   PENSTOCK_CHECK_OK(write());
   report.seconds = context_.spent();
   report.measured_plans = context_.contest->measured();

@@ -26,16 +26,17 @@ using Json = nlohmann::ordered_json;
 constexpr int kRounds = 5;      ///< Pairs of turns, each beside the best so far;
 constexpr int kSlowRounds = 3;  ///< where a turn has no more frames than it must.
 constexpr std::size_t kFewestRounds = 2;
-constexpr double kRoundSeconds = 0.2;   ///< Of one turn, at least.
-constexpr double kEntryShare = 0.08;    ///< Of the budget, that all turns of a plan may take.
-constexpr double kRoundFrames = 12;     ///< And so many frames.
-constexpr double kLeastMargin = 0.005;  ///< By which a plan must beat the best so far, or
-constexpr double kMostMargin = 0.02;    ///< by the spread of its rounds, but no more than this.
-constexpr double kQueueSeconds = 0.02;  ///< What the frames in flight take together, about.
-constexpr double kMostRatio = 1e9;      ///< Of the tolerance; also of what cannot be compared.
+constexpr double kRoundSeconds = 0.1;    ///< Of one turn, at least.
+constexpr double kEntryShare = 0.08;     ///< Of the budget, that all turns of a plan may take.
+constexpr double kRoundFrames = 12;      ///< And so many frames.
+constexpr double kSlowFrame = 1.0 / 60;  ///< Seconds, above which rounds are fewer.
+constexpr double kLeastMargin = 0.005;   ///< By which a plan must beat the best so far, or
+constexpr double kMostMargin = 0.02;     ///< by the spread of its rounds, but no more than this.
+constexpr double kQueueSeconds = 0.02;   ///< What the frames in flight take together, about.
+constexpr double kMostRatio = 1e9;       ///< Of the tolerance; also of what cannot be compared.
 constexpr double kNear = 0.93;  ///< Of the best: less needs no more rounds, these run once more,
 constexpr std::size_t kMostNear = 3;  ///< but no more than these,
-constexpr int kMostRunOffs = 24;      ///< nor so often, where they cannot be told apart.
+constexpr int kMostRunOffs = 48;      ///< nor so often, where they cannot be told apart.
 
 /// Whether what was to start cannot stand beside what runs in this process already: its engine
 /// stands once in a process only, or there is no memory for both.
@@ -205,9 +206,9 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
       const double begin = setting_.budget.spent();
       PENSTOCK_CHECK_OK(measure(entry, *std::move(package)));
       entry_seconds_ = std::max(entry_seconds_, setting_.budget.spent() - begin);
-      // What failed without a verdict may have failed because of what ran beside it. A database
-      // that cannot be written must not lose the run.
+      // What failed without a verdict may have failed because of what ran beside it.
       if (entry.way.failure.empty() || entry.way.worst_ratio > 0) {
+        // A row that the database does not take must not lose the run.
         (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
       }
     }
@@ -254,7 +255,7 @@ measure::Round Contest::round_for(double frame_seconds) const {
 }
 
 int Contest::rounds_for(double frame_seconds) {
-  return kRoundFrames * frame_seconds > kRoundSeconds ? kSlowRounds : kRounds;
+  return frame_seconds > kSlowFrame ? kSlowRounds : kRounds;
 }
 
 Status Contest::measure(Entry& entry, plan::Package package) {

@@ -11,7 +11,8 @@ namespace {
 constexpr int kLastWays = 6;          ///< In the last comparison: the plan and the simple ways.
 constexpr double kFinalShare = 0.1;   ///< Of the budget, for which they run;
 constexpr double kLeastFinal = 2.5;   ///< but so many seconds in all at least,
-constexpr double kMostFinal = 6;      ///< and no more than these.
+constexpr double kMostFinal = 6;      ///< and no more than these,
+constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, once that is known.
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
 constexpr double kLeastSilence = 5;   ///< Seconds of compiling, or of one run, that are no hang,
 constexpr double kMostSilence = 60;   ///< by the budget.
@@ -47,7 +48,13 @@ double Context::latest_start(int plans) const {
 }
 
 double Context::final_seconds() const {
-  return std::clamp(options.budget_seconds * kFinalShare, kLeastFinal, kMostFinal);
+  double most = kMostFinal;
+  if (contest && contest->best()) {
+    const double frame = 1 / contest->entries()[*contest->best()].score;
+    most =
+        std::clamp(kLastWays * contest->rounds() * kFinalFrames * frame, kLeastFinal, kMostFinal);
+  }
+  return std::clamp(options.budget_seconds * kFinalShare, kLeastFinal, most);
 }
 
 double Context::comparison_seconds() const {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/grouping.h"
@@ -50,7 +51,8 @@ Status choose_devices(Context& context) {
     if (!device.is_local_cpu() && !device.is_accelerator()) {
       return invalid_argument("device '", device::to_string(device),
                               "': expected one of this machine; other machines are named in a file "
-                              "(--hosts)");
+                              "(",
+                              OptionName::kHosts, ")");
     }
     (device.is_accelerator() ? accelerators : context.devices).push_back(device);
   }
@@ -81,6 +83,7 @@ void look_for_room(Context& context) {
     context.options.warn(*told);
     context.notes.push_back(*told);
   }
+  if (const auto told = warning_of_memory(weight_bytes, available)) context.options.warn(*told);
   if (!context.is_one_at_a_time()) return;
   const bool has_room_for_all =
       context.room->holds(context.has_replicas() ? context.devices.size() : 1);
@@ -103,8 +106,8 @@ void warn_of_switches(const Context& context) {
     context.options.warn(
         concat("input '", name,
                "' decides which part of the network runs, and random frames give it "
-               "any value: bind it (--constant ",
-               name, "=VALUE) or give your own frames (--input)"));
+               "any value: bind it (",
+               example_of_constant(name), ") or give your own frames (", OptionName::kFrames, ")"));
   }
 }
 
@@ -230,6 +233,7 @@ Status start_profiler(Context& context) {
   settings.memory_bytes = memory_for(context.graph, union_of(context.devices).cpus.size(),
                                      !context.accelerators.empty());
   settings.stop = context.options.stopped;
+  settings.warn = context.options.warn;
   settings.weights = context.weights.get();
   settings.activations = &*context.activations;
   settings.on_progress = [&context](std::size_t, std::size_t, const cost::Part& part) {
@@ -255,7 +259,8 @@ Status make_gate(Context& context) {
   auto gate = Gate::create({context.file.file, context.whole, context.ring, context.backends,
                             context.simple->runs("onnxruntime"), tolerance, context.options.stopped,
                             context.is_one_at_a_time()});
-  if (context.options.stopped()) return make_error(Code::kCancelled, "stopped");
+  if (context.options.stopped())
+    return make_error(Code::kCancelled, "stopped before any plan was measured");
   if (!gate && gate.error().find(Where::kWay) == nullptr) {
     return std::move(gate).error().within({Where::kWay, "reference"});
   }

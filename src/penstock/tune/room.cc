@@ -46,6 +46,21 @@ std::optional<std::string> warning_of_store(double weight_bytes,
       gigabytes(weight_bytes), " of weights: set TMPDIR to a folder on a disk");
 }
 
+std::optional<std::string> warning_of_memory(double weight_bytes,
+                                             std::optional<std::uint64_t> available) {
+  constexpr double kMiB = 1 << 20;
+  constexpr double kEngines = 64 * kMiB;  ///< An engine here, and one in the measuring process.
+  const double needed = kEngines + kPacked * weight_bytes;
+  if (!available || static_cast<double>(*available) >= needed) return std::nullopt;
+  const auto mebibytes = [](double bytes) { return std::lround(bytes / kMiB); };
+  return concat(
+      mebibytes(static_cast<double>(*available)),
+      " MiB of memory are left, and a build of this network needs about ", mebibytes(needed),
+      "; where the system ends it, raise the limit of the control group or container, end "
+      "other programs, or build on a like machine with more memory and run the package "
+      "here");
+}
+
 std::size_t Room::copies_of(double weight_bytes) const {
   constexpr auto kAny = std::numeric_limits<std::size_t>::max();
   if (!available_ || weight_bytes <= 0) return kAny;

@@ -29,6 +29,11 @@ std::optional<std::string> warning_of_store(double weight_bytes,
                                             std::optional<std::uint64_t> available,
                                             const TemporarySpace& space);
 
+/// What to warn of where less memory is left than a build of so many bytes of weights takes with
+/// one engine: the system may end it without a word.
+std::optional<std::string> warning_of_memory(double weight_bytes,
+                                             std::optional<std::uint64_t> available);
+
 /// A copy is counted as twice its weights: an engine packs them for itself while it reads them.
 class Room {
  public:

@@ -263,7 +263,7 @@ Status Simple::run_alone(double seconds, int count) {
   const auto turn = cost::Turn::wait(setting_.database.file(), stopped);
   for (const auto& way : kSimpleWays) {
     alone_.push_back(run_alone(way, rounds));
-    if (stopped()) return make_error(Code::kCancelled, "stopped");
+    if (stopped()) return make_error(Code::kCancelled, "stopped before any plan was measured");
   }
   return {};
 }
@@ -287,7 +287,8 @@ Result<Comparison> Simple::run_beside(Running& plan, double seconds, int count) 
                                .stopped = options.stopped};
   const auto turn = cost::Turn::wait(setting_.database.file(), options.stopped);
   auto measured = measure_what_runs(*plan.side, *sides_, rounds);
-  if (options.stopped()) return make_error(Code::kCancelled, "stopped");
+  if (options.stopped())
+    return make_error(Code::kCancelled, "stopped before any plan was measured");
   const bool latency = options.goal == Goal::kLatency;
   Comparison comparison;
   comparison.simple = alone_;

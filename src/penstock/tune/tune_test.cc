@@ -540,6 +540,16 @@ TEST(RoomTest, WeightsThatATemporaryFolderHoldsInMemoryAreWarnedOf) {
   EXPECT_FALSE(warning_of_store(10e9, std::nullopt, memory));
 }
 
+TEST(RoomTest, MemoryThatIsShortOfOneEngineIsWarnedOf) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const auto told = warning_of_memory(100.0 * kMiB, 200 * kMiB);
+  ASSERT_TRUE(told);
+  EXPECT_THAT(*told, HasSubstr("200 MiB of memory are left"));
+  EXPECT_THAT(*told, HasSubstr("needs about 264; where the system ends it, raise the limit"));
+  EXPECT_FALSE(warning_of_memory(100.0 * kMiB, 300 * kMiB));
+  EXPECT_FALSE(warning_of_memory(100.0 * kMiB, std::nullopt));
+}
+
 TEST(PlansTest, MemoryIsSharedWhereCopiesDoNotFit) {
   const auto graph = weighed({600, 400});
   EXPECT_EQ(memory_share(graph, 2, kUnlimited), kUnlimited);

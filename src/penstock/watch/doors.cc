@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/base/address.h"
+#include "penstock/base/option_name.h"
 #include "penstock/device/address.h"
 #include "penstock/http/base64.h"
 #include "penstock/http/pages.h"
@@ -33,7 +34,7 @@ Status check_exposure(const std::string& address, bool allowed) {
   PENSTOCK_CHECK_OK(split_address(address));
   if (allowed || device::is_loopback(address)) return {};
   return make_error(Code::kPermissionDenied, "plain text would leave this machine at '", address,
-                    "': listen on 127.0.0.1, or allow it (--insecure, in Python insecure=True)");
+                    "': listen on 127.0.0.1, or allow it (", OptionName::kInsecure, ")");
 }
 
 std::string token_of(std::string_view authorization) {

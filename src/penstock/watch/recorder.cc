@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "penstock/pipeline/thread.h"
+#include "penstock/base/thread.h"
 #include "penstock/tune/page.h"
 
 namespace penstock::watch {
@@ -24,7 +24,7 @@ Recorder::Recorder(std::shared_ptr<const pipeline::Pipeline> pipeline, const std
     : sampler_(std::move(pipeline), report), about_(sampler_.about()) {}
 
 Status Recorder::start() {
-  return pipeline::start_thread(thread_, [this] { run(); });
+  return start_thread(thread_, [this] { run(); });
 }
 
 void Recorder::stop() {

@@ -1,4 +1,5 @@
 // What gateway::start_watching() loads: a pipeline behind a port.
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/files.h"
 #include "penstock/gateway/watching.h"
 #include "penstock/http/server.h"
 #include "penstock/metrics/pipeline.h"
@@ -87,29 +89,32 @@ std::filesystem::path part_of(const std::filesystem::path& file) {
   return part;
 }
 
-Error no_recording(const std::filesystem::path& file) {
+Error no_recording(const std::filesystem::path& file, const std::string& reason) {
   return make_error(Code::kPermissionDenied, "recording '", file.string(),
-                    "': cannot be written; name a file in a folder that exists and may be "
-                    "written to");
+                    "': cannot be written: ", reason,
+                    "; name a file in a folder that exists and may be written to");
 }
 
 /// Tells at the start, not after hours, that the recording has no place.
 Status begin_recording(const std::filesystem::path& file) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) return no_recording(file);
-  if (!std::ofstream(part_of(file), std::ios::binary)) return no_recording(file);
-  return {};
+  if (std::filesystem::is_directory(file, ignored)) return no_recording(file, "it is a folder");
+  if (std::ofstream(part_of(file), std::ios::binary)) return {};
+  return no_recording(file, std::generic_category().message(errno));
 }
 
 Status write_recording(const std::filesystem::path& file, const std::string& text) {
   const auto part = part_of(file);
-  std::ofstream out(part, std::ios::binary);
-  out << text;
-  out.close();
+  const auto written = write_whole_file(part, text);
+  if (!written) {
+    return make_error(written.error().code, "recording '", file.string(),
+                      "': ", written.error().reason);
+  }
   std::error_code failed;
-  if (out) std::filesystem::rename(part, file, failed);
-  if (out && !failed) return {};
-  return no_recording(file);
+  std::filesystem::rename(part, file, failed);
+  if (!failed) return {};
+  remove_part(part);
+  return no_recording(file, failed.message());
 }
 
 http::Options to_http(const WatchOptions& options) {

@@ -8,6 +8,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include "penstock/base/near_names.h"
 #include "penstock/tensor/utf.h"
 
 namespace penstock::yaml {
@@ -158,7 +159,8 @@ void Field::only(std::initializer_list<std::string_view> names) const {
     for (const auto& pair : *value_) {
       if (pair.first.Scalar() != name) continue;
       Field(pair.first, line_of(pair.first.Mark()), path_of(name), document_, error_)
-          .fail("unknown field; expected one of " + join(names, ", "));
+          .fail(concat("unknown field; expected one of ", join(names, ", "),
+                       did_you_mean(name, {names.begin(), names.end()})));
     }
   });
 }
@@ -241,7 +243,13 @@ bool tab_indents(const fs::path& file, int last) {
 /// What people write that is no YAML.
 std::string_view advice(const fs::path& file, const YAML::Exception& error) {
   if (tab_indents(file, error.mark.line)) return "; indent with spaces, not tabs";
-  if (error.msg.find("flow") == std::string::npos) return "";
+  if (error.msg.find("flow") == std::string::npos) {
+    const bool uneven =
+        error.msg == "end of map not found" || error.msg == "end of sequence not found";
+    return uneven ? "; what belongs together begins in one column: look at the spaces before this "
+                    "line and the last"
+                  : "";
+  }
   // `{x: f32[4]}`, whose bracket ends nothing.
   return "; within { } and [ ], a text with brackets or commas needs quotes: {x: 'f32[4]'}";
 }

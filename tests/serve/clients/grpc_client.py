@@ -497,6 +497,9 @@ def uploads(client: Client) -> None:
     )
     assert it.get_model_metadata("mine").versions == ["1", "2"]
     assert np.array_equal(it.infer("mine", inputs(), model_version="1").as_numpy("sum"), X + 1)
+    two = {"file:1/model.onnx": model, "file:2/model.onnx": model[:100]}
+    fails("INVALID_ARGUMENT", "version 2: file 'file:2", it.load_model, "two", config="{}", files=two)
+    assert "two" not in [model.name for model in it.get_model_repository_index().models]
     it.load_model("mine", config='{"default_model_filename": "net.onnx"}', files={"file:2/net.onnx": model})
     assert it.get_model_metadata("mine").versions == ["2"]
     load = it.load_model
@@ -505,7 +508,8 @@ def uploads(client: Client) -> None:
     for path in "../x", "/etc/x", "1/../../x", "model.onnx":
         fails("INVALID_ARGUMENT", "VERSION/PATH", load, "mine", config="{}", files={f"file:{path}": model})
     fails("INVALID_ARGUMENT", "without '/'", load, "../mine", config="{}", files={"file:1/model.onnx": model})
-    fails("DATA_LOSS", "not an ONNX model", load, "broken", config="{}", files={"file:1/model.onnx": model[:100]})
+    cut = {"file:1/model.onnx": model[:100]}
+    fails("INVALID_ARGUMENT", "file 'file:1/model.onnx': not an ONNX", load, "broken", config="{}", files=cut)
     assert "broken" not in [model.name for model in it.get_model_repository_index().models] and it.is_server_ready()
     assert it.infer("mine", inputs()).as_numpy("sum") is not None
     it.unload_model("mine")
@@ -542,7 +546,11 @@ def answers_health(client: Client) -> None:
 
 
 def answers_settings(client: Client) -> None:
-    assert client.triton.get_trace_settings().settings["trace_level"].value == ["OFF"]
+    traced = {name: list(setting.value) for name, setting in client.triton.get_trace_settings().settings.items()}
+    off = {"trace_file": "", "trace_level": "OFF", "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0"}
+    assert traced == {name: [value] for name, value in off.items()}
+    assert client.triton.get_trace_settings("add").settings["trace_level"].value == ["OFF"]
+    fails("NOT_FOUND", "unknown model: 'none'", client.triton.get_trace_settings, "none")
     assert client.triton.get_log_settings().settings["log_error"].bool_param
     fails("UNIMPLEMENTED", "cannot be changed", client.triton.update_log_settings, {"log_info": False})
     fails("UNIMPLEMENTED", "cannot be changed", client.triton.update_trace_settings, settings={"trace_rate": "1"})
@@ -584,7 +592,18 @@ def computes_requests_together(client: Client) -> None:
             assert np.array_equal(answer, (X + i).ravel() + 1)
     statistics = client.statistics("batched", "1")
     assert statistics.inference_count == 160 and statistics.execution_count < 160
-    assert max(batch.batch_size for batch in statistics.batch_stats) > 1
+    batches = statistics.batch_stats
+    assert max(batch.batch_size for batch in batches) > 1
+    assert sum(batch.compute_infer.count for batch in batches) == statistics.execution_count
+    assert sum(batch.batch_size * batch.compute_infer.count for batch in batches) == 160
+    for name in "compute_input", "compute_infer", "compute_output":
+        assert all(getattr(batch, name).count == batch.compute_infer.count for batch in batches), name
+    for batch in batches:
+        assert batch.compute_input.ns > 0 and batch.compute_infer.ns > 0
+    assert any(batch.compute_output.ns > 0 for batch in batches)  # That of the last call may be told later.
+    # Frames that share a call share its time, which each of their requests has spent.
+    times = sum(batch.compute_infer.ns for batch in batches)
+    assert times < statistics.inference_stats.compute_infer.ns
 
 
 def asks_through_reloads(client: Client) -> None:

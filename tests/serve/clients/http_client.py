@@ -71,7 +71,9 @@ def tells_of_itself(client: Client) -> None:
     config = client.triton.get_model_config("add", "1")
     assert config["input"] == [{"name": "x", "data_type": "TYPE_FP32", "dims": [2, 4]}]
     assert "sequence_batching" in client.triton.get_model_config("running")
-    assert client.triton.get_trace_settings()["trace_level"] == ["OFF"]
+    off = {"trace_file": "", "trace_level": ["OFF"], "trace_rate": "1000", "trace_count": "-1", "log_frequency": "0"}
+    assert client.triton.get_trace_settings() == client.triton.get_trace_settings("add") == off
+    client.refused(404, "unknown model: 'none'", "GET", "/v2/models/none/trace/setting")
     assert client.triton.get_log_settings()["log_info"] is True
     fails("unknown model", client.triton.get_model_metadata, "none")
     # KServe's client reads what Triton's leaves.
@@ -126,6 +128,11 @@ def reads_packed_bodies(client: Client) -> None:
             "add", inputs(), request_compression_algorithm=packing, response_compression_algorithm=packing
         )
         assert np.array_equal(result.as_numpy("sum"), X + 1), packing
+    asked = gzip.compress(
+        json.dumps({"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP32", "data": [0] * 8}]}).encode()
+    )
+    in_capitals = {"Content_Encoding": "GZip", "Accept_Encoding": "GZIP"}
+    assert gzip.decompress(client.ask("POST", "/v2/models/add/infer", asked, **in_capitals)[2]).startswith(b"{")
     bomb = gzip.compress(b"[" * (300 << 20))
     client.refused(413, "unpacks to more than", "POST", "/v2/models/add/infer", bomb, Content_Encoding="gzip")
     client.refused(501, "Unsupported compression", "POST", "/v2/models/add/infer", b"x", Content_Encoding="br")
@@ -179,6 +186,9 @@ def counts(client: Client) -> None:
     assert after["inference_count"] == before["inference_count"] + 1
     for name in ("success", "queue", "compute_input", "compute_infer", "compute_output"):
         assert after["inference_stats"][name]["count"] == before["inference_stats"][name]["count"] + 1, name
+    (batch,) = after["batch_stats"]
+    for name in ("compute_input", "compute_infer", "compute_output"):
+        assert batch[name]["count"] == after["execution_count"] and batch[name]["ns"] > 0, name
     assert len(client.triton.get_inference_statistics()["model_stats"]) == 6
     status, headers, text = client.ask("GET", "/metrics")
     assert status == 200
@@ -209,6 +219,7 @@ def shares_memory(client: Client) -> None:
     finally:
         shared_memory.destroy_shared_memory_region(region)
     assert client.triton.get_cuda_shared_memory_status() == []
+    client.refused(404, "Unable to find cuda shared memory region: 'r'", "GET", "/v2/cudasharedmemory/region/r/status")
     client.triton.unregister_cuda_shared_memory()
 
 

@@ -247,7 +247,7 @@ def brings_no_native_code(model: bytes, address: str) -> None:
 def sends_rubbish(model: bytes, address: str) -> None:
     caller = Caller(address)
     fails("DATA_LOSS", caller.method("PutContent"), caller.pieces(model, "0" * 64))
-    fails("DATA_LOSS", caller.open, b"no model at all")
+    fails("INVALID_ARGUMENT", caller.open, b"no model at all")
     stage, stream = caller.open(model), caller.run()
     wrong = call(1, stage.stage, X)
     wrong.call.inputs[0].dims[0] = 1 << 40

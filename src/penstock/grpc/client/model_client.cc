@@ -15,12 +15,14 @@
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/served_call.h"
 #include "penstock/grpc/client/served_stream.h"
+#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/inference.grpc.pb.h"
 #include "penstock/tensor/datatype.h"
 
@@ -292,20 +294,19 @@ Status State::open() {
   PENSTOCK_TRY(streams, choose_stream(opened, kConnects));
   connection = std::move(opened);
   heard_ns = now_ns();
-  dispatcher = std::thread([this] { dispatch_events(queue); });
-  return {};
+  return start_thread(dispatcher, [this] { dispatch_events(queue); });
 }
 
 Status State::start() {
   std::promise<Status> opened;
   auto outcome = opened.get_future();
-  watcher = std::thread([this, &opened] {
+  PENSTOCK_CHECK_OK(start_thread(watcher, [this, &opened] {
     device::name_this_thread("oip");
     Status made = open();
     const bool goes_on = static_cast<bool>(made);
     opened.set_value(std::move(made));
     if (goes_on) watch();
-  });
+  }));
   return outcome.get();
 }
 
@@ -503,6 +504,7 @@ class ModelClient final : public RemoteModel {
 
 Result<std::unique_ptr<RemoteModel>> connect_model(PeerOptions options, std::string model,
                                                    std::string version) {
+  PENSTOCK_CHECK_OK(check_thread_room());
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   state->model = std::move(model);

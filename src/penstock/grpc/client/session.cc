@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "penstock/base/thread.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -130,7 +131,7 @@ Result<std::unique_ptr<Session>> Session::open(const Connection& connection,
   auto outcome = opened.get_future();
   std::unique_ptr<Session> made(new Session(std::move(state)));
   State* const at = made->state_.get();
-  at->thread = std::thread([at, &opened] { at->beat(opened); });
+  PENSTOCK_CHECK_OK(start_thread(at->thread, [at, &opened] { at->beat(opened); }));
   if (outcome.wait_for(kSessionOpens) == std::future_status::timeout) at->context.TryCancel();
   PENSTOCK_CHECK_OK(outcome.get());
   return made;

@@ -16,6 +16,7 @@
 #include <grpcpp/completion_queue.h>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/client_stream.h"
@@ -24,6 +25,7 @@
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/session.h"
+#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -104,6 +106,7 @@ class StageClient final : public RemoteModel {
   ~StageClient() override;
 
   Status start();
+  Status open_first();
 
   [[nodiscard]] const ModelInterface& model() const override { return interface_; }
   [[nodiscard]] int recommended_calls() const override { return calls_; }
@@ -302,17 +305,22 @@ Status StageClient::start() {
   std::promise<Status> opened;
   auto outcome = opened.get_future();
   // gRPC's own threads take the name of the one that makes them.
-  keeper_ = std::thread([this, &opened] {
+  PENSTOCK_CHECK_OK(start_thread(keeper_, [this, &opened] {
     device::name_this_thread("oip");
-    dispatcher_ = std::thread([this] { dispatch_events(queue_); });
-    auto link = open();
-    if (!link) return opened.set_value(std::move(link).error());
-    calls_ = std::min(calls_, link->line->most_calls());
-    take(*std::move(link));
-    opened.set_value({});
-    keep();
-  });
+    Status made = open_first();
+    const bool goes_on = static_cast<bool>(made);
+    opened.set_value(std::move(made));
+    if (goes_on) keep();
+  }));
   return outcome.get();
+}
+
+Status StageClient::open_first() {
+  PENSTOCK_CHECK_OK(start_thread(dispatcher_, [this] { dispatch_events(queue_); }));
+  PENSTOCK_TRY(auto link, open());
+  calls_ = std::min(calls_, link.line->most_calls());
+  take(std::move(link));
+  return {};
 }
 
 void StageClient::take(Link link) {
@@ -380,6 +388,7 @@ Result<std::shared_ptr<InferCall>> StageClient::infer(std::span<const Tensor* co
 }  // namespace
 
 Result<std::unique_ptr<RemoteModel>> open_stage(PeerOptions options, StageRequest request) {
+  PENSTOCK_CHECK_OK(check_thread_room());
   auto client = std::make_unique<StageClient>(std::move(options), std::move(request));
   PENSTOCK_CHECK_OK(client->start());
   return std::unique_ptr<RemoteModel>(std::move(client));

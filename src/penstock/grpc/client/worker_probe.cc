@@ -12,10 +12,12 @@
 #include <thread>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/thread.h"
 #include "penstock/base/version.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/moving.h"
 #include "penstock/grpc/client/peer.h"
+#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -172,11 +174,10 @@ Status WorkerProbe::State::open(const std::vector<std::string>& peers) {
     return to_error(status, options.address);
   }
   session = response.session();
-  beats = std::thread([this] {
+  return start_thread(beats, [this] {
     device::name_this_thread("worker beats");
     beat();
   });
-  return {};
 }
 
 void WorkerProbe::State::beat() {
@@ -210,12 +211,13 @@ Result<double> WorkerProbe::State::exchange(Echo& echo, std::size_t count, std::
   const auto begin = Clock::now();
   // Answers are read while requests are on their way: either side may wait for the other to read.
   bool written = true;
-  std::thread writer([&] {
+  std::thread writer;
+  PENSTOCK_CHECK_OK(start_thread(writer, [&] {
     for (std::size_t i = 0; i < count && written; ++i) {
       request.set_number(i);
       written = echo.Write(request);
     }
-  });
+  }));
   worker::EchoResponse response;
   std::size_t answers = 0;
   while (answers < count && echo.Read(&response)) ++answers;
@@ -271,6 +273,7 @@ WorkerProbe::~WorkerProbe() = default;
 
 Result<std::unique_ptr<WorkerProbe>> WorkerProbe::connect(PeerOptions options,
                                                           std::vector<std::string> peers) {
+  PENSTOCK_CHECK_OK(check_thread_room());
   auto state = std::make_unique<State>(std::move(options));
   PENSTOCK_TRY(state->connection, Connection::open(state->options));
   state->stub = worker::Worker::NewStub(state->connection.channel());

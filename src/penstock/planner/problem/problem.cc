@@ -199,6 +199,19 @@ int split_off(Problem& problem, int old, const std::string& device) {
   return added;
 }
 
+/// The first of them, where there are many.
+std::string device_names(const Problem& problem) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::string> names;
+  for (const auto& type : problem.types) {
+    names.insert(names.end(), type.devices.begin(), type.devices.end());
+  }
+  const auto shown = std::min(names.size(), kMost);
+  const auto more = names.size() - shown;
+  names.resize(shown);
+  return join(names, ", ") + (more > 0 ? concat(" and ", more, " more") : std::string());
+}
+
 }  // namespace
 
 double transfer_time(const Problem& problem, const Value& value, int from, int to) {
@@ -224,7 +237,10 @@ Result<Problem> pin(Problem problem, int group, const std::string& device) {
                       problem.groups.size());
   }
   int type = type_of(problem, device);
-  if (type < 0) return not_found("pin: there is no device '", device, "'");
+  if (type < 0) {
+    return not_found("pin: there is no device '", device, "'; expected one of ",
+                     device_names(problem));
+  }
   if (problem.types[at(type)].devices.size() > 1) type = split_off(problem, type, device);
   bool supported = false;
   auto& pinned = problem.groups[at(group)];

@@ -91,6 +91,7 @@ struct Problem {
   /// For people: which plans it has, where its maker left some out, as in "that keeps a and b
   /// together". Bounds and proofs speak of those. Empty: all.
   std::string scope;
+  bool in_seconds = false;  ///< For people: times are seconds; else in a unit that nobody told.
 };
 
 /// Time of moving `value` from a device of type `from` to another device, of type `to`.

@@ -99,7 +99,8 @@ TEST(ProblemTest, PinsAGroupToADeviceThatOthersMayUse) {
 
 TEST(ProblemTest, RefusesPinsThatCannotBe) {
   EXPECT_EQ(pin(small(), 2, "gpu:0").error().code, Code::kOutOfRange);
-  EXPECT_EQ(pin(small(), 0, "gpu:7").error().message(), "pin: there is no device 'gpu:7'");
+  EXPECT_EQ(pin(small(), 0, "gpu:7").error().message(),
+            "pin: there is no device 'gpu:7'; expected one of gpu:0, gpu:1");
   EXPECT_EQ(pin(small(), 0, "gpu:7").error().code, Code::kNotFound);
   const auto pinned = pin(small(), 1, "gpu:0");
   ASSERT_TRUE(pinned);

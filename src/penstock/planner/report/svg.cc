@@ -162,9 +162,9 @@ class Picture {
   double draw_loads(double top) {
     const bool throughput = options_.goal == Goal::kThroughput;
     text(kMargin, top,
-         concat("period ", cost_text(answer_.evaluation.period), ", latency ",
-                cost_text(answer_.evaluation.latency), ", lower bound of the ",
-                throughput ? "period " : "latency ", cost_text(answer_.lower_bound)));
+         concat("period ", time_text(answer_.evaluation.period), ", latency ",
+                time_text(answer_.evaluation.latency), ", lower bound of the ",
+                throughput ? "period " : "latency ", time_text(answer_.lower_bound)));
     double longest = std::max(answer_.lower_bound, answer_.cost);
     for (const auto& load : answer_.evaluation.devices) {
       longest = std::max({longest, load.load, load.compute + load.in + load.out});
@@ -179,10 +179,14 @@ class Picture {
       draw_line(mark, kMargin + kLabel + mark.cost * scale, top + kMargin, y);
       draw_line(mark, x, y + kMargin, y + kMargin + kBarHeight);
       text(x + kMargin / 2, y + kMargin + kBarHeight - 4,
-           concat(mark.name, " ", cost_text(mark.cost)));
+           concat(mark.name, " ", time_text(mark.cost)));
       x += kLegend;
     }
     return y + kMargin + kBarHeight;
+  }
+
+  [[nodiscard]] std::string time_text(double time) const {
+    return cost_text(time, problem_.in_seconds);
   }
 
   struct Mark {
@@ -194,7 +198,7 @@ class Picture {
   void draw_line(const Mark& mark, double x, double top, double bottom) {
     body_ << "<line class=\"" << mark.name << R"(" x1=")" << x << R"(" y1=")" << top << R"(" x2=")"
           << x << R"(" y2=")" << bottom << R"(" stroke=")" << mark.stroke
-          << R"(" stroke-dasharray="4 3"><title>)" << mark.name << " " << cost_text(mark.cost)
+          << R"(" stroke-dasharray="4 3"><title>)" << mark.name << " " << time_text(mark.cost)
           << "</title></line>\n";
   }
 
@@ -207,9 +211,9 @@ class Picture {
     for (const auto& [length, opacity] : parts) {
       body_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << length * scale
             << "\" height=\"" << kBarHeight << "\" fill=\"" << colour(static_cast<int>(device))
-            << "\" fill-opacity=\"" << opacity << "\"><title>compute " << cost_text(load.compute)
-            << ", in " << cost_text(load.in) << ", out " << cost_text(load.out) << ", load "
-            << cost_text(load.load) << "</title></rect>\n";
+            << "\" fill-opacity=\"" << opacity << "\"><title>compute " << time_text(load.compute)
+            << ", in " << time_text(load.in) << ", out " << time_text(load.out) << ", load "
+            << time_text(load.load) << "</title></rect>\n";
       x += length * scale;
     }
   }

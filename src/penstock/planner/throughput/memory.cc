@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/planner/problem/fits.h"
 #include "penstock/planner/problem/index.h"
@@ -138,7 +139,8 @@ std::string undivided_text(const Problem& problem, const Options& options) {
                      " cannot be divided among ", devices_text(problem, all));
   const bool one = options.segments_per_device == 1;
   if (one && !problem.frames_in_flight && fit_in_any_order(problem)) {
-    return text + "; several segments per device (--segments-per-device) would fit";
+    return concat(text, "; several segments per device (", OptionName::kSegmentsPerDevice,
+                  ") would fit");
   }
   return text + "; give each more memory, or add devices";
 }

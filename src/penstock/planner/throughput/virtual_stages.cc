@@ -2,6 +2,7 @@
 #include "penstock/planner/throughput/virtual_stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "penstock/planner/search/multilevel.h"
 #include "penstock/planner/search/small_search.h"
 #include "penstock/planner/throughput/assignments.h"
+#include "penstock/planner/throughput/run_walk.h"
 #include "penstock/planner/throughput/segments.h"
 #include "penstock/planner/throughput/slots.h"
 
@@ -24,7 +26,8 @@ constexpr double kSmallShare = 0.5;              // Of the time, for it.
 constexpr std::int64_t kPatience = 100'000'000;  // Moves without gain.
 constexpr std::int64_t kLeastEffort = 100, kMostEffort = 3000;  // Moves for each group in a round.
 constexpr int kTidyPasses = 20;
-constexpr std::size_t kPool = 8;  // Assignments kept, of which two are put together.
+constexpr std::int64_t kRunSteps = 40;  // Of a walk of runs, for each move of a group in a round.
+constexpr std::size_t kPool = 8;        // Assignments kept, of which two are put together.
 
 /// The problem without order: what a device does does not depend on it, only the stages do.
 Problem unordered(Problem problem) {
@@ -218,6 +221,7 @@ class VirtualSearch {
       } else {
         free_round(options);
       }
+      if (problem_.frames_in_flight) run_round(round, effort);
       idle_ = best_.period() < before ? 0 : idle_ + effort * free_.groups;
       if (idle_ > kPatience) break;
     }
@@ -337,6 +341,20 @@ class VirtualSearch {
       return true;
     }
     return false;
+  }
+
+  /// Where frames in flight take memory: from the best split, and every other time anew. Mostly
+  /// with two or three stages on a device, so that what these can do is found where more are
+  /// allowed too.
+  void run_round(int round, std::int64_t effort) {
+    if (!whole_) return;
+    const bool fresh = round % 2 != 0 || !best_.split();
+    auto from = fresh ? std::nullopt : place_groups(*whole_, places_, *best_.split());
+    const int most = round % 3 == 2 ? options_.segments_per_device
+                                    : std::min(options_.segments_per_device, 2 + round % 3);
+    walk_runs(*whole_, places_, most, from ? *std::move(from) : std::vector<int>(), best_.period(),
+              kRunSteps * effort, random_, budget_,
+              [&](const Split& split) { best_.offer(expand(*whole_, split)); });
   }
 
   /// Groups move between stages of a fixed order.

@@ -343,7 +343,7 @@ Result<Problem> read_workload(const std::filesystem::path& path, const WorkloadO
   }
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return not_found("'", path.string(), "': cannot be read");
+  if (!in) return not_found("'", path.string(), "': cannot be read; check the path");
   auto problem = parse_workload(text, options);
   if (!problem) return std::move(problem).error().within({Where::kFile, path.string()});
   return problem;

@@ -1,0 +1,58 @@
+#include "empty.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "penstock/graph/outline.h"
+
+namespace penstock::openvino {
+namespace {
+
+constexpr std::array<std::string_view, 6> kLookedAt = {"Expand", "Gather", "GRU",
+                                                       "LSTM",   "Loop",   "RNN"};
+
+bool is_empty(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked &&
+         std::ranges::any_of(type.dims,
+                             [](const Dim& dim) { return dim.fixed() && dim.size == 0; });
+}
+
+Status refuse_empty(const graph::OutlinedNode& node) {
+  for (const auto* list : {&node.inputs, &node.outputs}) {
+    for (const auto& [name, type] : *list) {
+      // An Expand by a shape without numbers changes nothing.
+      if (node.op == "Expand" && list == &node.inputs && &name == &list->back().first) continue;
+      if (name.empty() || !is_empty(type)) continue;
+      return make_error(Code::kUnimplemented,
+                        "OpenVINO does not run it on tensors without elements, found '", name, "' ",
+                        type)
+          .within(node.place);
+    }
+  }
+  return {};
+}
+
+Status refuse_endless(const graph::OutlinedNode& node) {
+  const std::string steps = node.inputs.empty() ? std::string() : node.inputs.front().first;
+  if (steps.empty()) return {};
+  const auto number = node.constants.find(steps);
+  if (number != node.constants.end() && number->second.value_or(-1) >= 0) return {};
+  return make_error(Code::kUnimplemented, "OpenVINO never ends a loop of fewer than 0 steps, and '",
+                    steps, "', their number, is no constant of 0 or more")
+      .within(node.place);
+}
+
+}  // namespace
+
+Status refuse_nodes(const backend::CompileRequest& request) {
+  const auto outline = graph::outline(request.file, request.bytes, kLookedAt);
+  if (!outline) return {};
+  for (const auto& node : outline->nodes) {
+    PENSTOCK_CHECK_OK(node.op == "Loop" ? refuse_endless(node) : refuse_empty(node));
+  }
+  return {};
+}
+
+}  // namespace penstock::openvino

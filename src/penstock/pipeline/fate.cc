@@ -1,0 +1,72 @@
+// How a frame fails at an instance: given up, too late, or by an error of its call.
+#include "penstock/pipeline/fate.h"
+
+#include <algorithm>
+
+#include "penstock/pipeline/guarded.h"
+
+namespace penstock::pipeline {
+
+bool Fate::fail_ended(FrameNumber frame) {
+  auto& state = self_.state;
+  // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
+  if (state.ending.fails(frame) && !state.ending.cancelled()) {
+    state.record(frame).fail(Outcome::kError, [&] {
+      return make_error(Code::kDeadlineExceeded,
+                        "behind a call that hangs: ", state.ending.error().message())
+          .within({Where::kFrame, frame});
+    });
+    return true;
+  }
+  if (state.ending.given_up(frame)) {
+    state.record(frame).fail(Outcome::kCancelled, [&] {
+      return make_error(Code::kCancelled, "given up").within({Where::kFrame, frame});
+    });
+    return true;
+  }
+  if (!state.ending.cancelled()) return false;
+  state.record(frame).fail(Outcome::kCancelled, [&] { return state.ending.error(); });
+  return true;
+}
+
+void Fate::fail_late(FrameNumber frame) {
+  fail(frame, lateness(frame));
+}
+
+Error Fate::lateness(FrameNumber frame) const {
+  const auto& record = self_.state.record(frame);
+  const auto us = [&](std::int64_t time_ns) {
+    return std::max<std::int64_t>(time_ns - record.pushed_ns, 0) / 1000;
+  };
+  Status late = guarded([&]() -> Status {
+    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(now_ns()),
+                      " us since its push, at most ", us(record.deadline_ns), " us allowed");
+  });
+  return std::move(late).error();
+}
+
+void Fate::fail(FrameNumber frame, Error error) {
+  auto& state = self_.state;
+  const auto& stage = self_.stage;
+  if (state.record(frame).cancelled()) return;  // Nobody asks what else befell it.
+  const bool dropped = stage.may_drop && error.code == Code::kAborted;
+  Meter::add(dropped ? meter_.drops : meter_.errors);
+  const bool cancelled = state.ending.cancelled() && error.code == Code::kCancelled;
+  const bool stops = !dropped && !cancelled && state.plan.on_error == plan::OnError::kStop;
+  Error cause;
+  const auto placed = [&] {
+    Error made =
+        std::move(error).within({Where::kFrame, frame}).within({Where::kStage, stage.plan->name});
+    if (stops) cause = state.record(frame).in_stream(made);
+    return made;
+  };
+  const auto outcome = dropped     ? Outcome::kDropped
+                       : cancelled ? Outcome::kCancelled
+                                   : Outcome::kError;
+  const bool first = state.record(frame).fail(outcome, placed);
+  state.let_out(frame, frame + 1);
+  // What a frame does not tell, since it was dropped before, stops nothing.
+  if (first && stops) state.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
+}
+
+}  // namespace penstock::pipeline
