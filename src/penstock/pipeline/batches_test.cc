@@ -1,6 +1,7 @@
 // Batches: several frames in one call of a stage.
 #include <array>
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -205,6 +206,17 @@ TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
   pipeline->close();  // None will come.
   pop_good(2);
   EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 2));
+}
+
+TEST_F(Batches, WaitForNoMoreWhereSomebodyDrains) {
+  take_together({4});
+  wait_for_full_calls();
+  start();
+  push(2);
+  wait_for_all_in_front();  // The stage takes alone what comes while somebody drains.
+  EXPECT_TRUE(pipeline->drain(kLong));
+  pop_good(2);
+  EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 0));
 }
 
 TEST_F(Batches, WaitForNoMoreThanAnEdgeHolds) {
@@ -454,6 +466,19 @@ TEST_F(BatchesOfStreams, TheNextFrameOfAStreamBeginsTheNextCall) {
   pipeline->close();
   EXPECT_EQ(value_of(pop()[0]), 2);
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(1, 1, 1, 0));
+}
+
+// Who pushes waits for it, so none will come.
+TEST_F(BatchesOfStreams, WaitForNoMoreWhereAnotherPlanTakesTheirStates) {
+  start();
+  push(1, 0);
+  auto replaced = std::async(std::launch::async, [&] {
+    return pipeline->replace(network.plan, network.folder, network.registry);
+  });
+  EXPECT_EQ(replaced.wait_for(kLong), std::future_status::ready);
+  pipeline->close();
+  EXPECT_TRUE(replaced.get());
+  EXPECT_EQ(value_of(pop()[0]), 1);
 }
 
 TEST_F(BatchesOfStreams, WaitForNoMoreStreamsThanThereMayBe) {
