@@ -230,8 +230,8 @@ def test_a_recording_that_fails_at_the_end_loses_nothing_else(program, line_pack
     """Its folder is taken away while frames run."""
     (tmp_path / "gone").mkdir()
     options = {
-        "run": ["--frames", "400", "--rate", "200", "--output", tmp_path / "out.npz"],
-        "bench": ["--seconds", "2"],
+        "run": ["--frames", "400", "--rate", "50", "--output", tmp_path / "out.npz"],
+        "bench": ["--seconds", "8"],
     }
     traced = ["--trace", tmp_path / "trace.json"] if command == "run" else []
     record = ["--record", tmp_path / "gone/run.html", "--page", "127.0.0.1:0"]

@@ -180,7 +180,9 @@ def test_a_push_behind_the_first_error_names_its_stage_frame_and_node(library: L
     )
     graph.graph.node[0].name = "pick"
     onnx.save(graph, tmp_path / "pick.onnx")
-    pipeline = library.load(tmp_path / "pick.onnx", on_error="stop")
+    # One replica: of several, that of frame 1 may be the first to fail.
+    penstock.split(tmp_path / "pick.onnx", replicas=1, output=tmp_path / "pick").shut_down()
+    pipeline = library.load(tmp_path / "pick", on_error="stop")
     x, kept = tensor_of(np.ones(3, np.float32))
     position = np.array([9], np.int64)
     i = Tensor(7, 1, (c_int64 * 1)(1), position.ctypes.data, position.nbytes)

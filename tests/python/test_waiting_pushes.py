@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +65,22 @@ def test_a_stream_that_waits_for_a_seat_gets_it(pushes_here: bool) -> None:
         assert pipeline.stats()["streams_evicted"] >= 3
 
 
-def test_who_waits_to_push_goes_on_in_order_and_high_ones_first() -> None:
+def waits(thread: threading.Thread) -> int:
+    """How often it has slept."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+
+@pytest.fixture
+def interpreter_kept() -> Iterator[None]:
+    """A thread that wants the interpreter sleeps once until it is given up, not once in 5 ms."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def test_who_waits_to_push_goes_on_in_order_and_high_ones_first(interpreter_kept: None) -> None:
     opened = threading.Event()
 
     def hold(x: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -87,7 +102,9 @@ def test_who_waits_to_push_goes_on_in_order_and_high_ones_first() -> None:
             pushers.append(threading.Thread(target=push, args=(name, started)))
             pushers[-1].start()
             started.wait()
-            time.sleep(0.2)  # It waits, and has looked for signals some times.
+            before = waits(pushers[-1])
+            while waits(pushers[-1]) < before + 5:  # It waits, and has looked for signals some times.
+                time.sleep(0.01)
         opened.set()
         for pusher in pushers:
             pusher.join()
@@ -140,7 +157,7 @@ def test_who_asks_for_states_lets_others_run_while_a_push_waits(what: str) -> No
 
 def test_who_drains_waits_for_no_frames_that_come_later() -> None:
     """Each takes longer than the binding looks for signals, and another one is always in flight behind it."""
-    most = 60
+    most = 600
     pushed = 0
 
     def body(x: np.ndarray, last: np.ndarray) -> np.ndarray:

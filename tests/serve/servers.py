@@ -112,13 +112,15 @@ def make_certificates(folder: Path) -> None:
 
 
 class Run:
-    """`penstock run` with frames by standard input, one at a time or many."""
+    """`penstock run` with frames by standard input, one at a time or many. It is patient: of two busy CPUs, a living
+    peer may have none for longer than the second after which it would count as lost."""
 
     def __init__(self, app: Path, **environment: str | Path) -> None:
         command = [find_program(), "run", app, "--input", "frame=-", "--output", "-"]
         pipe = subprocess.PIPE
+        patience = {"PENSTOCK_REMOTE_PATIENCE_MS": "30000"}
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **environment}
+            command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **patience, **environment}
         )
         self.pushed = 0
 

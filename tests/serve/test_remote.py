@@ -112,7 +112,7 @@ def test_frames_of_a_killed_server_are_run_by_the_one_that_stands_by(tmp_path, s
 def test_frames_of_a_server_that_stands_still_are_run_by_the_one_that_stands_by(tmp_path, serve, run):
     first, second = serve(), serve()
     app = save_app(tmp_path, f"oip://{first.address}/twice", standby=f"oip://{second.address}", idempotent=True)
-    started = run(app)
+    started = run(app, PENSTOCK_REMOTE_PATIENCE_MS="8000")
     started.push()
     assert started.pop() == expected(0)
     first.process.send_signal(signal.SIGSTOP)
@@ -235,7 +235,7 @@ def test_frames_of_a_killed_worker_are_run_by_another(tmp_path, worker, run):
 def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_path, worker, run):
     first = worker()
     package = split(save_chain(tmp_path), "--devices", f"{first.address}/cpu:0", "--standby", "cpu:0")
-    started = run(package)
+    started = run(package, PENSTOCK_REMOTE_PATIENCE_MS="8000")
     started.push()
     assert started.pop() == chained(0)
     first.process.send_signal(signal.SIGSTOP)

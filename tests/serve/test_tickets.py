@@ -168,7 +168,7 @@ def test_frames_of_a_killed_maker_are_there_or_unavailable(tmp_path, worker, run
 
 def test_frames_of_a_maker_that_stands_still_do_not_wait_for_it(tmp_path, worker, run):
     first, second = worker(), worker()
-    started = run(in_two(tmp_path, first.address, second.address))
+    started = run(in_two(tmp_path, first.address, second.address), PENSTOCK_REMOTE_PATIENCE_MS="8000")
     started.push(5)
     assert [answer(started.pop()) for _ in range(5)] == [[n, n] for n in range(5)]
     first.process.send_signal(19)  # SIGSTOP

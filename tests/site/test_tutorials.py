@@ -167,9 +167,9 @@ def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):
         time.sleep(0.01)
     first.send_signal(signal.SIGINT)
     _, told = first.communicate()
-    if first.returncode:  # A very slow machine may have let it come to its end.
-        assert told.strip() == "interrupted; start it again to go on"
     before = scores.read_text().count("\n")
+    if before < 400:  # A very slow machine may have let it come to its end.
+        assert told.strip() == "interrupted; start it again to go on"
     second = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert f"400 pictures, {before} scored before" in second.stdout
     lines = [json.loads(line) for line in scores.read_text().splitlines()]

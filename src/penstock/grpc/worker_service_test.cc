@@ -390,6 +390,7 @@ TEST(WorkerServiceTest, AStageHasNoMoreCallsInFlightThanItsStreamTakes) {
   const Worker worker({.limits = {.calls = 1}, .cache = {}});
   PeerOptions peer;
   peer.address = worker.address();
+  peer.patience = std::chrono::seconds(60);
   std::ofstream(folder.path() / "double.onnx") << kModelBytes;
   const auto stage = open_stage(peer, order_in(folder));
   ASSERT_TRUE(stage) << stage.error().message();
@@ -622,6 +623,7 @@ TEST(WorkerServiceTest, AFileThatIsGoneWhenAWorkerComesBackEmptyIsTold) {
   std::optional<Worker> worker(std::in_place);
   PeerOptions peer;
   peer.address = worker->address();
+  peer.patience = std::chrono::seconds(10);
   const auto stage = open_stage(peer, order_in(folder));
   ASSERT_TRUE(stage) << stage.error().message();
   std::filesystem::remove(file);

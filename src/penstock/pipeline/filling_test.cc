@@ -15,6 +15,7 @@
 namespace penstock::pipeline {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
 
@@ -216,7 +217,8 @@ TEST_F(Filling, AHurriedFrameAndThoseBeforeItWaitForNoOthers) {
   EXPECT_THAT(pop(2), ElementsAre(Outcome::kOk, Outcome::kOk));
   push_all({3, 4, 5, 6});  // These do.
   EXPECT_THAT(pop(4), ElementsAre(Outcome::kOk, Outcome::kOk, Outcome::kOk, Outcome::kOk));
-  EXPECT_THAT(calls(), ElementsAre(0, 1, 0, 1));
+  // One by one where the stage had seen the first alone, and got no CPU meanwhile.
+  EXPECT_THAT(calls(), AnyOf(ElementsAre(0, 1, 0, 1), ElementsAre(2, 0, 0, 1)));
 }
 
 TEST_F(Filling, RunWaitsForNoOthers) {

@@ -17,7 +17,7 @@ using namespace penstock::testing;  // NOLINT(google-build-using-namespace): tes
 using std::chrono::milliseconds;
 constexpr std::chrono::nanoseconds kLong = std::chrono::seconds(60);
 /// What a call may take. Calls that do not hang keep to it however late their threads get a CPU.
-constexpr milliseconds kMaxRun{1500};
+constexpr milliseconds kMaxRun{3000};
 
 // in -> a (here) -> far (on the device: 2 x) -> out
 struct Lanes : ::testing::Test {

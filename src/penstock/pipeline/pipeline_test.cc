@@ -732,7 +732,7 @@ TEST(PipelineTest, DestructionWhileBusyFullAndUnpoppedJoinsEverything) {
     for (int i = 0; i < round % 5; ++i) static_cast<void>(pipeline->try_push(inputs));
     pipeline.reset();
     EXPECT_EQ(inside, 0);
-    while (threads() != before) std::this_thread::yield();  // A joined one stays a moment.
+    while (threads() > before) std::this_thread::yield();  // A joined one stays a moment.
   }
 }
 
@@ -807,8 +807,8 @@ TEST(PipelineTest, StartAndStopAThousandTimesLeavesNoThreads) {
   const auto before = threads();
   for (int i = 0; i < (kSanitized ? 100 : 1000); ++i) once(i % 2 == 0);
   // The kernel lists a joined thread until it has cleaned up after it.
-  for (int i = 0; threads() != before && i < 1'000'000; ++i) std::this_thread::yield();
-  EXPECT_EQ(threads(), before);
+  for (int i = 0; threads() > before && i < 1'000'000; ++i) std::this_thread::yield();
+  EXPECT_LE(threads(), before);
 }
 
 TEST(PipelineTest, TheCallersAffinityIsUntouchedAndStagesArePinned) {
@@ -1110,7 +1110,12 @@ TEST(FullPolicyTest, ADropOnOneBranchDropsTheFrameOnAll) {
   push_number(*pipeline, 0);
   gate.entered.acquire();
   for (int i = 1; i < 20; ++i) push_number(*pipeline, static_cast<float>(i));
-  while (pipeline->stats().stages[0].frames < 20) std::this_thread::yield();
+  const auto drops = [&] {
+    std::uint64_t all = 0;
+    for (const auto& edge : pipeline->stats().edges) all += edge.drops;
+    return all;
+  };
+  while (drops() < 18) std::this_thread::yield();
   gate.open.release();
   int dropped = 0;
   for (int i = 0; i < 20; ++i) {

@@ -893,16 +893,36 @@ TEST(Replace, AnErrorThatStopsTheOldOneStopsThePipeline) {
   EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kCancelled);
 }
 
+/// Frame 0, of value 1, goes to "only" once the barrier is opened: a call that hangs there ends the
+/// plan, and one that has ended cannot be replaced.
+struct HangsBehindABarrier {
+  explicit HangsBehindABarrier(const Function& only) {
+    network.input("in")
+        .stage("before", {"in"}, {"mid"}, barrier.function())
+        .stage("only", {"mid"}, {"out"}, only)
+        .output("out");
+    network.finish().stages[1].max_run = std::chrono::milliseconds(200);
+  }
+  std::unique_ptr<Pipeline> start() {
+    auto pipeline = started(network);
+    pushed(*pipeline, 1);
+    barrier.entered.acquire();
+    return pipeline;
+  }
+  FakeNetwork network;
+  Barrier barrier;
+};
+
 TEST(Replace, ACallOfTheOldOneThatHangsLeavesTheNewOneAlone) {
   static std::binary_semaphore release{0};  // It outlives the thread that is left behind.
-  auto old = single([](Inputs in, Outputs) -> Status {
+  HangsBehindABarrier old([](Inputs in, Outputs) -> Status {
     if (value_of(*in[0]) == 1) release.acquire();
     return {};
   });
   auto fresh = single(unary([](float x) { return 10 * x; }));
-  auto pipeline = started(old, {.max_run = std::chrono::milliseconds(200)});
-  pushed(*pipeline, 1);
+  auto pipeline = old.start();
   must_replace(*pipeline, fresh);
+  old.barrier.open.release();
   pushed(*pipeline, 2);
   EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kError);
   EXPECT_EQ(result_of(*pipeline), 20);
@@ -912,26 +932,26 @@ TEST(Replace, ACallOfTheOldOneThatHangsLeavesTheNewOneAlone) {
   pipeline.reset();
   EXPECT_EQ(fresh.backend->alive(), 0);
   release.release();
-  while (old.backend->alive() > 0) std::this_thread::yield();
+  while (old.network.backend->alive() > 0) std::this_thread::yield();
 }
 
 TEST(Replace, ACancelTellsTheNewOneItsOwnCauseAfterACallThatHung) {
   static std::binary_semaphore release{0};  // It outlives the thread that is left behind.
-  auto old = single([](Inputs in, Outputs) -> Status {
+  HangsBehindABarrier old([](Inputs in, Outputs) -> Status {
     if (value_of(*in[0]) == 1) release.acquire();
     return {};
   });
   auto fresh = single(unary([](float x) { return 10 * x; }));
-  auto pipeline = started(old, {.max_run = std::chrono::milliseconds(200)});
-  pushed(*pipeline, 1);
+  auto pipeline = old.start();
   must_replace(*pipeline, fresh);
+  old.barrier.open.release();
   EXPECT_EQ(popped(*pipeline).outcome(), Outcome::kError);
   pipeline->cancel();
   ASSERT_TRUE(pipeline->closed_by());
   EXPECT_EQ(pipeline->closed_by()->reason, "the pipeline was cancelled");
   pipeline.reset();
   release.release();
-  while (old.backend->alive() > 0) std::this_thread::yield();
+  while (old.network.backend->alive() > 0) std::this_thread::yield();
 }
 
 TEST(Replace, ACallOfTheOldOneCanBeLeftBehind) {
@@ -1300,7 +1320,7 @@ TEST(Replace, LeavesNoThreads) {
     // The plan's, and the old one's with its ender.
     EXPECT_TRUE(comes_true([&] { return threads() <= before + 5; })) << threads();
   }
-  EXPECT_TRUE(comes_true([&] { return threads() == before; })) << threads();
+  EXPECT_TRUE(comes_true([&] { return threads() <= before; })) << threads();
 }
 
 }  // namespace

@@ -369,6 +369,12 @@ def slow(client: Client, done, **named):
 
 
 def cancels(client: Client) -> None:
+    while not cancels_two(client):
+        pass
+
+
+def cancels_two(client: Client) -> bool:
+    """False: the server had done them before this client, which got no CPU, cancelled them."""
     before = client.statistics("slow", "1").inference_stats.fail.count
     answers: queue.Queue = queue.Queue()
     calls = [slow(client, lambda result, error, i=i: answers.put((i, error))) for i in range(6)]
@@ -377,8 +383,12 @@ def cancels(client: Client) -> None:
     for i in cancelled:
         calls[i].cancel()
     told += [answers.get(timeout=SECONDS) for _ in range(5)]
-    assert sorted(i for i, error in told if error is not None) == cancelled, told
+    ended = sorted(i for i, error in told if error is not None)
+    if len(ended) < 2 and set(ended) <= set(cancelled):
+        return False
+    assert ended == cancelled, told
     until(lambda: client.statistics("slow", "1").inference_stats.fail.count == before + 2)
+    return True
 
 
 def times_out(client: Client) -> None:

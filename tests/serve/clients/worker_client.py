@@ -263,7 +263,7 @@ def sends_rubbish(model: bytes, address: str) -> None:
 
 
 def is_killed(model: bytes, address: str) -> None:
-    caller = Caller(address, lease_s=2)
+    caller = Caller(address, lease_s=15)
     with caller.beating():  # However long the worker takes to open the stage.
         caller.open(model)
     print("opened", flush=True)

@@ -67,6 +67,17 @@ class ModelClientTest : public ::testing::TestWithParam<bool> {
     Tensor* const outputs[] = {&y};
     return call.take(outputs, allocations);
   }
+  /// Where patience is short, a server that gets no CPU counts as lost, too.
+  Result<std::unique_ptr<RemoteModel>> connect_at_last() {
+    auto client = connect();
+    while (!client) client = connect();
+    return client;
+  }
+  bool answers(RemoteModel& client, const Tensor& x, Tensor& y) {
+    const Tensor* const inputs[] = {&x};
+    const auto call = client.infer(inputs, {});
+    return call && end(**call, y);
+  }
   static void wait_until(const RemoteModel& client, bool lost) {
     while (client.is_lost() != lost) std::this_thread::yield();
   }
@@ -255,7 +266,7 @@ TEST_P(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
 
 TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   patience = kShort;
-  const auto client = connect();
+  const auto client = connect_at_last();
   server.hang(true);
   Tensor y;
   const Status ended = end(*begin(**client, numbers({1})), y);
@@ -263,25 +274,25 @@ TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   EXPECT_THAT(ended.error().message(), HasSubstr("no sign of life"));
   server.hang(false);
   wait_until(**client, false);
-  ASSERT_TRUE(end(*begin(**client, numbers({4})), y));
+  while (!answers(**client, numbers({4}), y)) std::this_thread::yield();
   EXPECT_THAT(y.as<float>(), ElementsAre(8));
 }
 
 TEST_P(ModelClientTest, AServerThatReturnsIsTakenBack) {
   patience = kShort;
-  const auto client = connect();
+  const auto client = connect_at_last();
   server.stop();
   wait_until(**client, true);
   server.restart();
   wait_until(**client, false);
   Tensor y;
-  ASSERT_TRUE(end(*begin(**client, numbers({4})), y));
+  while (!answers(**client, numbers({4}), y)) std::this_thread::yield();
   EXPECT_THAT(y.as<float>(), ElementsAre(8));
 }
 
 TEST_P(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
   patience = kShort;
-  const auto client = connect();
+  const auto client = connect_at_last();
   server.stop();
   wait_until(**client, true);
   std::atomic<int> asked{0};
