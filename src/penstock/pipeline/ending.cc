@@ -14,6 +14,19 @@ void Ending::advance(Life to, Error cause) {
   go_on(to);
 }
 
+void Ending::hang(FrameNumber first, Error cause) {
+  const std::scoped_lock lock(commit);
+  if (first < fails_from_.load()) {
+    if (!cancelled()) {
+      const std::scoped_lock cause_lock(cause_mutex_);
+      cause_ = std::move(cause);
+      hung_ = true;
+    }
+    fails_from_.store(first);  // Behind the cause: who sees that a frame fails asks why.
+  }
+  go_on(Life::kClosed);
+}
+
 void Ending::go_on(Life to) {
   if (life() < to) life_.store(to, std::memory_order_seq_cst);
 }
@@ -28,16 +41,18 @@ Error Ending::error() const {
   if (!cause_.reason.empty()) {
     Error told = cause_;  // With its places: a program asks for the stage.
     told.code = Code::kCancelled;
-    return std::move(told).within("the pipeline stopped at its first error");
+    return std::move(told).within(hung_ ? "the pipeline stopped at a call that hangs"
+                                        : "the pipeline stopped at its first error");
   }
   return make_error(Code::kCancelled,
                     cancelled() ? "the pipeline was cancelled" : "the pipeline is closed");
 }
 
-void Ending::fail_from(FrameNumber frame) {
-  FrameNumber first = fails_from_.load();
-  while (frame < first && !fails_from_.compare_exchange_weak(first, frame)) {
-  }
+Error Ending::behind_hang() const {
+  const std::scoped_lock lock(cause_mutex_);
+  Error told = cause_;
+  told.code = Code::kDeadlineExceeded;  // Also where no memory was left to tell of the call.
+  return std::move(told).within("behind a call that hangs");
 }
 
 }  // namespace penstock::pipeline

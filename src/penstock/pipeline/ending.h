@@ -29,6 +29,9 @@ class Ending {
   /// Goes on to `to`, unless the pipeline is there or further. No frame is committed meanwhile.
   /// `cause`: the error that ends it; the first one is kept. Empty: its owner's wish.
   void advance(Life to, Error cause = {});
+  /// A call hangs, with `cause`: the frames from `first` on fail, and no more are taken. Of several
+  /// calls that hang the cause of the earliest frames is kept. No frame is committed meanwhile.
+  void hang(FrameNumber first, Error cause);
 
   /// Another generation takes the frames from now on. \pre  the caller has `commit`, and !closed()
   void replace();
@@ -39,8 +42,8 @@ class Ending {
   /// closed()
   [[nodiscard]] Error error() const;
 
-  /// This frame and those behind it fail, as a call hangs there.
-  void fail_from(FrameNumber frame);
+  /// What is told of a frame that fails() while !cancelled(): the cause of that at its places.
+  [[nodiscard]] Error behind_hang() const;
   [[nodiscard]] bool fails(FrameNumber frame) const {
     return frame >= fails_from_.load(std::memory_order_acquire);
   }
@@ -72,6 +75,7 @@ class Ending {
   std::atomic<FrameNumber> given_up_{0};
   mutable std::mutex cause_mutex_;  // Guards `cause_`. Taken after `commit`, where both are.
   Error cause_;                     // Of no reason where there is none.
+  bool hung_ = false;               // The cause is a call that hangs. Guarded by it, too.
 };
 
 }  // namespace penstock::pipeline

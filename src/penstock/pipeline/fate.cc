@@ -11,11 +11,8 @@ bool Fate::fail_ended(FrameNumber frame) {
   auto& state = self_.state;
   // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
   if (state.ending.fails(frame) && !state.ending.cancelled()) {
-    state.record(frame).fail(Outcome::kError, [&] {
-      return make_error(Code::kDeadlineExceeded,
-                        "behind a call that hangs: ", state.ending.error().message())
-          .within({Where::kFrame, frame});
-    });
+    state.record(frame).fail(
+        Outcome::kError, [&] { return state.ending.behind_hang().within({Where::kFrame, frame}); });
     return true;
   }
   if (state.ending.given_up(frame)) {

@@ -88,8 +88,7 @@ void State::free_stages() {
 }
 
 void State::hang(FrameNumber frame, Error cause) {
-  ending.fail_from(frame);
-  ending.advance(Life::kClosed, std::move(cause));
+  ending.hang(frame, std::move(cause));
   wake_everybody();
 }
 
