@@ -51,6 +51,8 @@ struct Generations {
   /// False: the pipeline was closed.
   bool take_pushers_turn();
   void end_pushers_turn();
+  /// Whether it has it. Any thread, without waiting.
+  [[nodiscard]] bool replacing() const { return replacing_.load(); }
   /// Takes the pusher's turn for what is done between two frames: who pushes one after the other
   /// hands it over. `what`: the function that asks.
   /// \error kFailedPrecondition  somebody has acquired an input and not pushed it yet, or replace()
@@ -82,8 +84,8 @@ struct Generations {
  private:
   bool ask_for_turn();
 
-  std::mutex asking_;         // Who asks for the pusher's turn: one at a time.
-  bool replacing_ = false;    // Guarded by it: replace() has the turn.
+  std::mutex asking_;                   // Who asks for the pusher's turn: one at a time.
+  std::atomic<bool> replacing_{false};  // Changed with it held: replace() has the turn.
   mutable std::mutex mutex_;  // Guards `live_`. Taken before Ending::commit, where both are.
   std::deque<std::shared_ptr<State>> live_;  // Oldest first.
   // Guarded by it, too. Replaced, but perhaps still at work; one may have left `live_` before.

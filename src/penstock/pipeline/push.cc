@@ -37,7 +37,11 @@ Status begin_push(Generations& generations, const char* what, std::chrono::nanos
   const auto next_look = [&] { return patience.next_look(); };
   if (generations.turns->pusher.begin(priority == Priority::kHigh, over, next_look)) return {};
   if (auto error = generations.closed_by()) return *std::move(error);
-  return timed_out(concat(what, ": no turn"), timeout, "another thread was pushing");
+  return timed_out(concat(what, ": no turn"), timeout,
+                   generations.replacing()
+                       ? "replace() changes the plan, and lets no frame in before that is done; "
+                         "give a longer timeout, or try again"
+                       : "another thread was pushing");
 }
 
 // Waits for room for the next frame; the caller has the pusher's turn.

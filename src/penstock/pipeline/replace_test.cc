@@ -124,11 +124,11 @@ void expect_works(Pipeline& pipeline, float factor) {
   EXPECT_EQ(result_of(pipeline), 6 * factor);
 }
 
-std::string refusal(const Status& status, Code code) {
-  EXPECT_FALSE(status);
-  if (status) return "";
-  EXPECT_EQ(status.error().code, code) << status.error().message();
-  return status.error().message();
+std::string refusal(const auto& refused, Code code) {
+  EXPECT_FALSE(refused);
+  if (refused) return "";
+  EXPECT_EQ(refused.error().code, code) << refused.error().message();
+  return refused.error().message();
 }
 
 // The new plan has no record of it.
@@ -403,26 +403,28 @@ TEST(Replace, StatesStartFromTheNewPlansValuesBeforeTheFirstFrame) {
   EXPECT_EQ(result_of(*pipeline), 6);
 }
 
+// What the function makes of the frame, and a thousand times the frame before.
+FakeNetwork adds_the_last(const Function& function) {
+  FakeNetwork made;
+  made.input("in")
+      .state_input("last")
+      .stage("a", {"in", "last"}, {"out", "new"},
+             [function](Inputs in, Outputs out) -> Status {
+               PENSTOCK_CHECK_OK(function(in.first(1), out.first(1)));
+               out[0]->as<float>()[0] += 1000 * value_of(*in[1]);
+               out[1]->as<float>()[0] = value_of(*in[0]);
+               return {};
+             })
+      .output("out")
+      .state("new", "last");
+  return made;
+}
+
 TEST(Replace, WithStatesTheFirstFrameWaitsForTheLastOneOfTheOld) {
   Barrier barrier;
   std::atomic<bool> began{false};
-  const auto network = [&](Function function) {
-    FakeNetwork made;
-    made.input("in")
-        .state_input("last")
-        .stage("a", {"in", "last"}, {"out", "new"},
-               [function](Inputs in, Outputs out) -> Status {
-                 PENSTOCK_CHECK_OK(function(in.first(1), out.first(1)));
-                 out[0]->as<float>()[0] += 1000 * value_of(*in[1]);
-                 out[1]->as<float>()[0] = value_of(*in[0]);
-                 return {};
-               })
-        .output("out")
-        .state("new", "last");
-    return made;
-  };
-  auto old = network(barrier.function());
-  auto fresh = network([&](Inputs in, Outputs out) -> Status {
+  auto old = adds_the_last(barrier.function());
+  auto fresh = adds_the_last([&](Inputs in, Outputs out) -> Status {
     if (value_of(*in[0]) != 0) began = true;
     out[0]->as<float>()[0] = value_of(*in[0]);
     return {};
@@ -441,6 +443,36 @@ TEST(Replace, WithStatesTheFirstFrameWaitsForTheLastOneOfTheOld) {
   pusher.join();
   EXPECT_EQ(result_of(*pipeline), 3);
   EXPECT_EQ(result_of(*pipeline), 3004);
+}
+
+TEST(Replace, WhoMayNotPushMeanwhileIsToldThatItIsTheReason) {
+  Barrier barrier;
+  auto old = adds_the_last(barrier.function());
+  auto fresh = adds_the_last(unary([](float x) { return x; }));
+  auto pipeline = started(old);
+  pushed(*pipeline, 3);
+  barrier.entered.acquire();
+  std::thread replacer([&] { must_replace(*pipeline, fresh); });
+  // Until it has the turn, and waits for the frame.
+  while (pipeline->reset_stream(1)) std::this_thread::yield();
+  const std::vector<Tensor> inputs{number(4)};
+  const std::string reason =
+      "replace() changes the plan, and lets no frame in before that is done; give a longer "
+      "timeout, or try again";
+  EXPECT_EQ(refusal(pipeline->push(inputs, kNoWait), Code::kDeadlineExceeded),
+            "push: no turn within 0 ms: " + reason);
+  EXPECT_EQ(refusal(pipeline->push(inputs, std::chrono::milliseconds(1)), Code::kDeadlineExceeded),
+            "push: no turn within 1 ms: " + reason);
+  EXPECT_EQ(refusal(pipeline->acquire_input(kNoWait), Code::kDeadlineExceeded),
+            "acquire_input: no turn within 0 ms: " + reason);
+  barrier.open.release();
+  replacer.join();
+  ASSERT_TRUE(pipeline->acquire_input(kSoon));
+  std::thread([&] {
+    EXPECT_EQ(refusal(pipeline->push(inputs, kNoWait), Code::kDeadlineExceeded),
+              "push: no turn within 0 ms: another thread was pushing");
+  }).join();
+  pipeline->release_input();
 }
 
 TEST(Replace, WithoutStatesBothRunAtOnce) {
