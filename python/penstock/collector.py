@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock import _core
-from penstock.errors import Cancelled, DeadlineExceeded, PenstockError
+from penstock.errors import Cancelled, DeadlineExceeded, FailedPrecondition, PenstockError
 from penstock.threads import start_thread
 from penstock.types import Submitted
 
@@ -42,6 +42,19 @@ def _settle(future: Submitted, frame: _core.Frame, error: Exception | None) -> N
             future.set_exception(failure.with_traceback(None))
 
 
+def _wait_check(gives: Callable[[], bool]) -> Callable[[Submitted], None]:
+    """Refuses to wait for a future where `gives` says that this thread would give it."""
+
+    def check(future: Submitted) -> None:
+        if gives():
+            raise FailedPrecondition(
+                f"frame {future.number} is not done, and a callback of its pipeline waits for it on the thread that "
+                "would give it: it would wait for itself; wait on another thread, or use add_done_callback()"
+            )
+
+    return check
+
+
 class Collector:
     """Knows the library's pipeline but not the Python object around it, which may be collected while
     nothing is in flight. A frame in flight keeps it."""
@@ -57,7 +70,10 @@ class Collector:
         self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
         self._left: set[object] = set()  # Streams whose frames nobody wants.
         self._stopped = False
-        self._thread = start_thread("collector", self._collect)
+        self._thread = thread = start_thread("collector", self._collect)
+        library = weakref.ref(core)  # Futures may be kept for long, and a pipeline not for them.
+        self._check_wait = _wait_check(lambda: threading.current_thread() is thread)
+        self._check_unordered_wait = _wait_check(lambda: (found := library()) is not None and found.calls_back_here)
         _ALL.add(self)
 
     @property
@@ -166,6 +182,7 @@ class Collector:
 
     def _submit_unordered(self, push: Callable[[Callable[[_core.Frame], None]], int], keep: Pipeline) -> Submitted:
         future = Submitted()
+        future._check_wait = self._check_unordered_wait
 
         def done(frame: _core.Frame, _keep: Pipeline = keep) -> None:
             future.number = frame.number  # Before those who wait look.
@@ -188,6 +205,7 @@ class Collector:
     def _expect(self, number: int, stream: object, keep: Pipeline) -> Submitted:
         future = Submitted()
         future.number = number
+        future._check_wait = self._check_wait
         with self._changed:
             if not self._stopped:
                 self._pending[number] = (future, stream, keep)

@@ -203,6 +203,9 @@ class Pipeline:
 
         in_order: False: this one as soon as the frame is done, behind those of its stream alone. Its callbacks
             are then called as ``done`` of :meth:`push` is.
+
+        A callback (``add_done_callback``) may submit more, and must not wait for another frame: see
+        :class:`penstock.types.Submitted`.
         """
         given, patience = plain(feed), seconds("timeout", timeout)
         how = _how(tag, stream, deadline, priority, None, in_order)

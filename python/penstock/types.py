@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from os import PathLike
 from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
@@ -123,14 +123,39 @@ class EdgeStats(TypedDict):
 
 
 class Submitted(Future[_core.Frame]):
-    """What :meth:`Pipeline.submit` gives: a future of the frame, which is on its way."""
+    """What :meth:`Pipeline.submit` gives: a future of the frame, which is on its way.
+
+    Any thread may call anything, but a callback must not wait for another frame of its pipeline: one thread gives
+    all futures and calls their callbacks, another one does so for ``in_order=False``. :meth:`result` and
+    :meth:`exception` refuse where that thread would wait for itself; ``concurrent.futures.wait()`` would, for ever.
+    """
 
     number: int
     """The frame's."""
 
+    _check_wait: Callable[[Submitted], None] | None = None  # Raises where this thread must not wait for it.
+
     def __init__(self) -> None:
         super().__init__()
         self.set_running_or_notify_cancel()
+
+    def result(self, timeout: float | None = None) -> _core.Frame:
+        """The frame. Waits for it up to ``timeout`` seconds; None: as long as it takes.
+
+        Raises the frame's error; TimeoutError where it is not done in time; FailedPrecondition, at once, where it is
+        not done and this is the thread that would give it, in a callback. 0 waits for nothing and may be asked there.
+        """
+        self._before_wait(timeout)
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The frame's error, None where it has outputs. Waits and raises as :meth:`result`, but for that error."""
+        self._before_wait(timeout)
+        return super().exception(timeout)
+
+    def _before_wait(self, timeout: float | None) -> None:
+        if self._check_wait is not None and (timeout is None or timeout > 0) and not self.done():
+            self._check_wait(self)
 
 
 class PlanStats(TypedDict):

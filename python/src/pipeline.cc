@@ -118,6 +118,22 @@ class Counted {
   std::atomic<int>& calls_;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
+thread_local const OutputTypes* t_called_back =
+    nullptr;  // Of the pipeline in whose callback it is.
+
+/// The thread is in a callback while this lasts.
+class CallingBack {
+ public:
+  explicit CallingBack(const OutputTypes* of) : before_(std::exchange(t_called_back, of)) {}
+  ~CallingBack() { t_called_back = before_; }
+  CallingBack(const CallingBack&) = delete;
+  CallingBack& operator=(const CallingBack&) = delete;
+
+ private:
+  const OutputTypes* const before_;
+};
+
 }  // namespace
 
 /// What is called once with the frame that it was pushed with. Made and destroyed under the GIL; it
@@ -145,6 +161,7 @@ class Callback {
     const nb::object done = std::move(done_);
     const auto number = output.number();
     leave();
+    const CallingBack calling_back(outputs_.get());
     try {
       call(done, std::move(output));
     } catch (nb::python_error& error) {
@@ -705,6 +722,10 @@ std::uint64_t Pipeline::in_flight() const {
   return to_pop + *uncalled_;
 }
 
+bool Pipeline::calls_back_here() const {
+  return t_called_back == outputs_.get();
+}
+
 void Pipeline::give_up() {
   if (running_) running_->give_up();
 }
@@ -852,6 +873,7 @@ void bind_pipeline(nb::module_& module) {
       .def_prop_ro("alive", &Pipeline::alive)
       .def_prop_ro("ended", &Pipeline::ended)
       .def("check_process", &Pipeline::check_process)
+      .def_prop_ro("calls_back_here", &Pipeline::calls_back_here)
       .def_prop_ro("in_flight", &Pipeline::in_flight)
       .def_prop_ro("in_flight_limit", &Pipeline::in_flight_limit)
       .def_prop_ro("memory_bytes", &Pipeline::memory_bytes);

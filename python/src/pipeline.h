@@ -79,6 +79,9 @@ class Pipeline {
 
   /// Frames pushed that have not come out, those given up left aside.
   [[nodiscard]] std::uint64_t in_flight() const;
+  /// Whether this thread is in a callback (How::done) of this pipeline: no other one is called
+  /// before that has returned.
+  [[nodiscard]] bool calls_back_here() const;
   /// What is in flight comes out as cancelled, without being computed any further.
   void give_up();
   /// The same, and it is thrown away as it comes out.

@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,77 @@ def test_futures_are_done_in_no_order_where_none_is_asked_for() -> None:
         assert pipeline(value(5))[0][0] == 5
         ended = pipeline.submit(value(6), in_order=False)
     assert ended.done()
+
+
+class Asked:
+    """A callback that submits another frame, and asks its future for a result that is not there yet."""
+
+    def __init__(self, in_order: bool) -> None:
+        self.pipeline: penstock.Pipeline | None = None
+        self._in_order = in_order
+        self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def __call__(self, given: Any) -> None:
+        try:
+            assert self.pipeline is not None
+            other = self.pipeline.submit(value(1), in_order=self._in_order)
+            for wait in (other.result, other.exception):
+                for timeout in (5, None):
+                    with pytest.raises(penstock.FailedPrecondition, match=f"^frame {other.number} is not done, and "):
+                        wait(timeout)
+            with pytest.raises(TimeoutError):
+                other.result(timeout=0)
+            if isinstance(given, Future):
+                assert given.result().ok  # It is done.
+            self._told.put(other)
+        except BaseException as error:
+            self._told.put(error)
+
+    def other(self) -> Any:
+        told = self._told.get(timeout=60)
+        if isinstance(told, BaseException):
+            raise told
+        return told
+
+
+def gated(opened: threading.Event) -> Callable[[np.ndarray], np.ndarray]:
+    def call(x: np.ndarray) -> np.ndarray:
+        assert opened.wait(60)
+        return np.copy(x)
+
+    return call
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_futures_callback_may_not_wait_for_a_frame_that_its_own_thread_would_give(in_order: bool) -> None:
+    attached = threading.Event()
+    elsewhere: list[float] = []
+    asked = Asked(in_order)
+    with of_one(np.copy) as another, of_one(gated(attached)) as pipeline:
+        asked.pipeline = pipeline
+        first = pipeline.submit(value(0), in_order=in_order)
+        first.add_done_callback(asked)
+        first.add_done_callback(
+            lambda _: elsewhere.append(another.submit(value(2), in_order=in_order).result(60)["y"][0])
+        )
+        attached.set()
+        assert asked.other().result(60)["y"][0] == 1
+    assert elsewhere == [2]
+
+
+def test_the_callback_of_a_push_may_wait_for_what_another_thread_gives() -> None:
+    pushed = threading.Event()
+    asked = Asked(in_order=False)
+    given: queue.SimpleQueue[float] = queue.SimpleQueue()
+    with of_one(gated(pushed)) as pipeline:
+        asked.pipeline = pipeline
+        pipeline.push(value(0), done=asked)
+        pushed.set()
+        assert asked.other().result(60)["y"][0] == 1
+        pushed.clear()
+        pipeline.push(value(0), done=lambda _: given.put(pipeline.submit(value(2)).result(60)["y"][0]))
+        pushed.set()
+        assert given.get(timeout=60) == 2
 
 
 def test_a_frame_that_was_submitted_is_cancelled_by_its_futures_number() -> None:
