@@ -390,7 +390,15 @@ class Pipeline:
 
     def drain(self, timeout: float | None = None) -> None:
         """Waits until all that was pushed before can be taken out, and until the callbacks (``done``) of that have
-        returned; a callback that calls it waits for none. No call waits for more frames to go with these."""
+        returned; a callback that calls it waits for none. No call waits for more frames to go with these. Any thread
+        may call it.
+
+        timeout: how many seconds; None: as long as it takes.
+
+        Raises DeadlineExceeded (says how many frames are in flight, or callbacks have not returned),
+        FailedPrecondition (results that nobody takes out leave no room for the frames behind them), Cancelled (it
+        is shut down).
+        """
         self._core.drain(seconds("timeout", timeout))
 
     def cancel(self) -> None:

@@ -205,7 +205,9 @@ PENSTOCK_API int32_t penstock_run(penstock_pipeline* pipeline, const penstock_te
 
 /* No more input; frames in flight finish. */
 PENSTOCK_API int32_t penstock_close(penstock_pipeline* pipeline, penstock_error** error);
-/* Waits until all that was pushed can be popped. */
+/* Waits until all that was pushed can be popped, and until `done` of that has returned; in such a
+ * callback for none. Errors: DEADLINE_EXCEEDED  not in time; FAILED_PRECONDITION  results that
+ * nobody pops leave no room for the frames behind them. */
 PENSTOCK_API int32_t penstock_drain(penstock_pipeline* pipeline, int64_t timeout_ns,
                                     penstock_error** error);
 /* Stops now; frames in flight come out as cancelled. */

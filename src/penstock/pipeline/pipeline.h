@@ -175,8 +175,10 @@ class Pipeline {
   void close();  ///< No more input. Frames in flight finish. Idempotent.
   /// Waits until all pushed frames can be popped, and the callbacks of those that have one have
   /// returned; a callback that calls it waits for no callback. Hurries them. `end`: only those
-  /// before it, so that who waits in slices does not wait for what is pushed in between.
-  /// \error kDeadlineExceeded  some cannot within `timeout`, or have not.
+  /// before it, so that who waits in slices does not wait for what is pushed in between. Of several
+  /// threads that call it one waits at a time, the others for their turn.
+  /// \error kDeadlineExceeded  some cannot within `timeout`, or have not: says how many; or another
+  ///                            thread had the turn for so long.
   /// \error kFailedPrecondition  the results fill the output edge, as they may where an edge drops
   ///                             frames, and nobody popped any for a second.
   Status drain(std::chrono::nanoseconds timeout = kForever, FrameNumber end = kAllPushed);
@@ -196,18 +198,20 @@ class Pipeline {
   /// cancel(), then waits for the stages' threads and all callbacks; in a callback for the threads
   /// alone. False: calls still run after `timeout`.
   bool end(std::chrono::nanoseconds timeout);
-  /// A sentence about each call that was left behind.
+  /// A sentence about each call that was left behind, but for those of engines that compute by
+  /// themselves.
   struct LeftBehind {
-    std::vector<std::string> calls;      ///< Of stages, which are named.
+    std::vector<std::string> calls;      ///< Of stages: named, with their first frame and their ms.
     std::vector<std::string> callbacks;  ///< Of frames, which are named.
   };
-  /// cancel(), then leaves the calls in progress to themselves, with what they may still touch, for
-  /// ever: their frames come out as cancelled, and nobody waits for them, the destructor neither.
-  /// A callback in progress is left likewise, unless it is a brief one on a stage's thread; the
-  /// frames of its plan after it are given to their callbacks once it returns, on its thread. Those
-  /// of a plan that took this one's place do not wait for it any more, though its frames come
-  /// before theirs: their callbacks may run at the same time, on another thread. What hangs only
-  /// later is left by the next call: end() and this in turn, until end() is true.
+  /// Waits for nothing, and has no error: cancel(), then leaves the calls in progress to
+  /// themselves, with what they may still touch, for ever: their frames come out as cancelled, and
+  /// nobody waits for them, the destructor neither. A callback in progress is left likewise, unless
+  /// it is a brief one on a stage's thread; the frames of its plan after it are given to their
+  /// callbacks once it returns, on its thread. Those of a plan that took this one's place do not
+  /// wait for it any more, though its frames come before theirs: their callbacks may run at the
+  /// same time, on another thread. What hangs only later is left by the next call: end() and this
+  /// in turn, until end() is true.
   LeftBehind leave_behind();
 
   using MayGo = std::function<Status()>;
