@@ -674,8 +674,8 @@ TEST(MaxRun, OfTwoCallsThatHangAFrameTellsOfTheOneBeforeIt) {
       .function("behind", hangs_at("behind", 3), {"x"}, {"out"})
       .output("out");
   network.finish();
-  network.plan.stages[0].max_run = std::chrono::milliseconds(20);
-  network.plan.stages[1].max_run = std::chrono::milliseconds(400);
+  network.plan.stages[0].max_run = std::chrono::milliseconds(1500);
+  network.plan.stages[1].max_run = std::chrono::milliseconds(4000);
   auto pipeline = start(network, {.capacity = 16});
   for (int i = 0; i < 7; ++i) {
     ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(i))}, kLong));
