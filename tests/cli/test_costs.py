@@ -82,6 +82,23 @@ def test_a_first_list_makes_an_empty_database(costs, file):
     assert file.exists()
 
 
+@pytest.mark.parametrize("command", [["list"], ["export"], ["forget", "--all"]])
+def test_a_misspelt_database_is_refused_and_not_made(costs, tmp_path, command):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/costs.db").touch()
+    outcome = costs(*command, "--database", "mine/cots.db")
+    told = "--database 'mine/cots.db': no such file; expected a database of costs; did you mean 'costs.db'?"
+    assert (outcome.code, outcome.error) == (1, told)
+    assert costs(*command, "--database", "away/costs.db").code == 1
+    assert sorted(os.listdir(tmp_path / "mine")) == ["costs.db"] and not (tmp_path / "away").exists()
+
+
+def test_an_import_makes_the_database_that_it_names(costs, exported, tmp_path):
+    assert costs("import", exported, "--database", "new/costs.db").code == 0
+    assert "1.25 ms" in costs("list", "--database", "new/costs.db").out
+    assert costs("export", "--database", "new/costs.db").code == 0
+
+
 def test_list_shows_times_and_failures(costs, exported):
     text = costs("list").out
     assert "feedbeef0123" in text and "1.25 ms" in text and "acme 1.0" in text

@@ -5,8 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 
 #include "penstock/base/files.h"
+#include "penstock/base/near_names.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
@@ -26,9 +28,17 @@ struct CostsOptions {
   std::string file;
 };
 
+/// The default file is made where it is missing. A named one that is only looked into is not: its
+/// name is misspelt.
 Result<cost::Database> open(const CostsOptions& options) {
-  return cost::Database::open(options.database.empty() ? cost::Database::default_path()
-                                                       : options.database);
+  const auto& named = options.database;
+  if (named.empty()) return cost::Database::open(cost::Database::default_path());
+  std::error_code unknown;
+  if (options.action != "import" && !std::filesystem::exists(named, unknown)) {
+    return not_found("--database '", named.string(),
+                     "': no such file; expected a database of costs", did_you_mean_file(named));
+  }
+  return cost::Database::open(named);
 }
 
 Result<Json> rows_of(const CostsOptions& options) {
