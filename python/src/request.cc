@@ -1,9 +1,14 @@
 #include "request.h"
 
 #include <limits>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "errors.h"
+#include "gil.h"
+#include "penstock/backend/plugin_places.h"
 #include "penstock/base/option_name.h"
 #include "penstock/session/load.h"
 #include "penstock/session/refused_node.h"
@@ -14,6 +19,14 @@ namespace penstock::python {
 namespace {
 
 constexpr int kCallsToTheUser = 3;  // penstock.make._start(), who calls it, and the user.
+
+/// Whoever needs the backends first, on whichever thread.
+void warn_once(const std::vector<std::string>& texts) {
+  const WithGil gil;
+  static bool warned = false;  // Guarded by the GIL.
+  if (std::exchange(warned, true)) return;
+  for (const auto& text : texts) warn(text);
+}
 
 }  // namespace
 
@@ -38,6 +51,8 @@ Result<graph::InputValue> to_input_value(const std::string& name, nb::handle val
 
 const backend::Registry& backends() {
   static const auto* registry = new backend::Registry(backend::Registry::load());
+  static const auto* empty = new std::vector<std::string>(backend::empty_places());
+  if (!empty->empty()) warn_once(*empty);
   return *registry;
 }
 

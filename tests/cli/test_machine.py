@@ -61,3 +61,18 @@ def test_backends_names_plugins_that_cannot_be_loaded(well, tmp_path):
     broken.write_text("this is no library")
     shown = well("backends", "--json", env={"PENSTOCK_PLUGIN_PATH": str(broken)}).json
     assert any(str(broken) in problem for problem in shown["problems"])
+
+
+def test_named_places_without_plugins_are_warned_of_once(well, double, tmp_path):
+    (tmp_path / "empty").mkdir()
+    usual = well("show", double)
+    outcome = well("show", double, env={"PENSTOCK_PLUGIN_PATH": "away:empty"})
+    assert outcome.out == usual.out
+    assert outcome.err.removesuffix(usual.err).splitlines() == [
+        "penstock: warning: PENSTOCK_PLUGIN_PATH: 'away': no such folder or file",
+        "penstock: warning: PENSTOCK_PLUGIN_PATH: 'empty': no plugin in this folder: expected libpenstock_backend_*.so",
+    ]
+    shown = well("backends", env={"PENSTOCK_PLUGIN_PATH": "empty"})
+    assert (shown.out.count("'empty'"), shown.err) == (1, "")
+    own = {"PENSTOCK_PLUGIN_PATH": "empty", "PENSTOCK_COSTS": str(tmp_path / "costs.db")}
+    assert well("devices", "--peaks", env=own).err.count("'empty'") == 1

@@ -42,6 +42,21 @@ def test_ctrl_c_ends_every_wait(run_script: Run, model: Path, wait: str) -> None
     assert "interrupted" in run_script(text, model)
 
 
+def test_a_named_place_without_plugins_is_warned_of_once(run_script: Run, model: Path, tmp_path: Path) -> None:
+    text = """
+import os, sys, warnings
+import penstock
+warnings.simplefilter("always")
+os.environ["PENSTOCK_PLUGIN_PATH"] = sys.argv[2]
+with warnings.catch_warnings(record=True) as met:
+    for _ in range(2):
+        penstock.split(sys.argv[1]).shut_down()
+print([(warned.category.__name__, str(warned.message)) for warned in met])
+"""
+    told = f"PENSTOCK_PLUGIN_PATH: '{tmp_path}': no plugin in this folder: expected libpenstock_backend_*.so"
+    assert run_script(text, model, tmp_path).strip() == str([("PenstockWarning", told)])
+
+
 def test_run_is_right_after_an_interrupted_run(run_script: Run, model: Path) -> None:
     text = """
 class Stop(Exception): pass

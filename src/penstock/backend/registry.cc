@@ -2,51 +2,25 @@
 #include "penstock/backend/registry.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
-#include <sstream>
 #include <utility>
 
 #include <dlfcn.h>
 #include <execinfo.h>
 
 #include "penstock/backend/engine_places.h"
+#include "penstock/backend/plugin_places.h"
 
 namespace penstock::backend {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "libpenstock_backend_";
-
 /// Where an exception passes through the C library (of an engine, from std::call_once), it loads
 /// its unwinder, and ends the process if memory is out by then. So it does now.
 void load_unwinder() {
   void* frame = nullptr;
   ::backtrace(&frame, 1);
-}
-
-/// The plugins of a folder in the order of their names; a file is itself.
-std::vector<fs::path> plugins_at(const fs::path& place) {
-  std::error_code ignored;
-  if (!fs::is_directory(place, ignored)) return {place};
-  std::vector<fs::path> files;
-  for (fs::directory_iterator at(place, ignored), end; at != end; at.increment(ignored)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(".so")) files.push_back(at->path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
-std::vector<fs::path> places_of_environment() {
-  std::vector<fs::path> places;
-  const char* variable = std::getenv("PENSTOCK_PLUGIN_PATH");
-  std::istringstream list(variable == nullptr ? "" : variable);
-  for (std::string place; std::getline(list, place, ':');) {
-    if (!place.empty()) places.emplace_back(place);
-  }
-  return places;
 }
 
 /// The folder of the library (or program) that holds this function.
@@ -108,6 +82,10 @@ Registry Registry::load() {
   load_unwinder();
   Registry registry;
   std::vector<fs::path> places = places_of_environment();
+  std::erase_if(places, [](const auto& place) {  // Told of below.
+    std::error_code ignored;
+    return !fs::exists(place, ignored);
+  });
   std::ranges::copy(default_places(), std::back_inserter(places));
   for (const auto& place : places) {
     for (const auto& file : plugins_at(place)) {
@@ -117,6 +95,7 @@ Registry Registry::load() {
       }
     }
   }
+  std::ranges::move(empty_places(), std::back_inserter(registry.problems_));
   return registry;
 }
 

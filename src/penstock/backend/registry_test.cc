@@ -3,8 +3,12 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "penstock/backend/plugin_places.h"
 
 namespace penstock::backend {
 namespace {
@@ -102,8 +106,29 @@ TEST(RegistryTest, LoadsAFolderAndKeepsTheProblemsItMet) {
   EXPECT_TRUE(registry.find("nothing"));
   ASSERT_EQ(registry.problems().size(), 4U);
   EXPECT_TRUE(registry.problems()[0].starts_with(quoted(plugin("abi")) + ": built for"));
-  EXPECT_EQ(registry.problems()[3], "plugin '/absent': no such file");
+  EXPECT_EQ(registry.problems()[3], "PENSTOCK_PLUGIN_PATH: '/absent': no such folder or file");
   EXPECT_NE(registry.find("tvm").error().message().find("not loaded: plugin '"), std::string::npos);
+}
+
+TEST(RegistryTest, TellsOfNamedPlacesWithoutPlugins) {
+  const fs::path folder = fs::path(testing::TempDir()) / "places_of_plugins";
+  fs::create_directories(folder / "backends");
+  const auto quoted_folder = [&](const char* name) { return "'" + (folder / name).string() + "'"; };
+  const auto places = concat((folder / "backend").string(), ":", (folder / "backends").string(),
+                             "::", PENSTOCK_TEST_PLUGINS);
+  setenv("PENSTOCK_PLUGIN_PATH", places.c_str(), 1);
+  const auto empty = empty_places();
+  const Registry registry = Registry::load();
+  unsetenv("PENSTOCK_PLUGIN_PATH");
+  fs::remove_all(folder);
+  const std::vector<std::string> told = {
+      concat("PENSTOCK_PLUGIN_PATH: ", quoted_folder("backend"),
+             ": no such folder or file; did you mean 'backends'?"),
+      concat("PENSTOCK_PLUGIN_PATH: ", quoted_folder("backends"),
+             ": no plugin in this folder: expected libpenstock_backend_*.so")};
+  EXPECT_EQ(empty, told);
+  EXPECT_EQ(std::vector(registry.problems().end() - 2, registry.problems().end()), told);
+  EXPECT_TRUE(registry.find("nothing"));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/show_verdict.h"
 #include "penstock/cli/source.h"
@@ -397,7 +398,7 @@ Result<plan::Package> read_shown_source(const SourceArguments& source,
 Result<int> run(const BenchOptions& options) {
   PENSTOCK_TRY(const auto topology, device::read_topology());
   PENSTOCK_CHECK_OK(device::check_here(topology));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(auto package, read_shown_source(options.source, backends));
   plan::keep_all_frames(package.plan);
   const InterruptGuard guard;

@@ -15,6 +15,7 @@
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/package_needs.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/stream_options.h"
@@ -192,7 +193,7 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
 Result<int> run(const BuildOptions& options) {
   PENSTOCK_TRY(auto to, to_build_options(options));
   PENSTOCK_CHECK_OK(plan::check_target(options.package));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(auto database, open_costs(options));
   const InterruptGuard guard;
   Progress progress("build", "% of the budget", 100);

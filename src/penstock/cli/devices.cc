@@ -10,6 +10,7 @@
 #include "penstock/cli/devices_hosts.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/text.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/machine.h"
@@ -26,9 +27,9 @@ struct DevicesOptions {
   bool peaks = false, refresh = false, json = false;
 };
 
-Result<std::vector<cost::DevicePeaks>> peaks_of(bool refresh) {
+Result<std::vector<cost::DevicePeaks>> peaks_of(const backend::Registry& backends, bool refresh) {
   PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
-  return cost::peaks_of_machine(backend::Registry::load(), database, refresh);
+  return cost::peaks_of_machine(backends, database, refresh);
 }
 
 std::string to_text(const std::vector<cost::DevicePeaks>& machine) {
@@ -137,10 +138,11 @@ std::string to_text(const device::Topology& topology) {
 Result<int> run(const DevicesOptions& options) {
   if (!options.hosts.empty()) return show_hosts(options.hosts, options.json);
   PENSTOCK_TRY(const auto topology, device::read_topology());
-  const auto accelerators = backend::Registry::load().accelerators();
+  const auto backends = load_backends();
+  const auto accelerators = backends.accelerators();
   std::vector<cost::DevicePeaks> peaks;
   if (options.peaks) {
-    PENSTOCK_TRY(peaks, peaks_of(options.refresh));
+    PENSTOCK_TRY(peaks, peaks_of(backends, options.refresh));
   }
   if (options.json) {
     Json json = to_json(topology);

@@ -20,6 +20,7 @@
 #include "penstock/cli/outputs.h"
 #include "penstock/cli/package_needs.h"
 #include "penstock/cli/plan_report.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
@@ -451,7 +452,7 @@ Result<int> plan_hosts(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   PENSTOCK_CHECK_OK(refuse_with_hosts(options));
   PENSTOCK_TRY(auto all, hosts::read_hosts(options.problem.hosts));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));
   PENSTOCK_TRY(const auto known, ask_hosts(options, graph, backends, all));
@@ -477,7 +478,7 @@ Result<int> plan_hosts(const PlanOptions& options) {
 Result<int> plan_model(const PlanOptions& options) {
   if (!options.problem.hosts.empty()) return plan_hosts(options);
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));
   PENSTOCK_TRY(auto to, to_model_options(options.problem, graph));

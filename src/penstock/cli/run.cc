@@ -17,6 +17,7 @@
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/outputs.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/stream_options.h"
@@ -421,7 +422,7 @@ Length count_frames(const RunOptions& options, const frames::Source& source) {
 
 Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(auto package, load_source(options.source, backends));
   plan::apply(stream, package.plan);
   warn_of_options(stream, package.plan);

@@ -22,6 +22,7 @@
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/outputs.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/gateway/serving.h"
 #include "penstock/graph/import.h"
@@ -170,7 +171,7 @@ Result<int> run(const ServeOptions& options) {
   // What the end could not write would be lost with all that it tells.
   if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
   PENSTOCK_TRY(const auto serving_options, to_options(options));
-  const backend::Registry backends = backend::Registry::load();
+  const backend::Registry backends = load_backends();
   const InterruptGuard guard(Hangup::kReload);
   PENSTOCK_TRY(const auto serving, gateway::start_serving(serving_options, backends));
   if (!serving->contents().empty()) say(concat("contents in ", serving->contents().string()));

@@ -8,6 +8,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/json.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/show_costs.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/source.h"
@@ -98,7 +99,7 @@ Json to_json(const Graph& graph) {
 
 Status show_model(const ShowOptions& options) {
   PENSTOCK_CHECK_OK(check_there(options.file));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(const auto graph,
                import_file(options.file, options.import, backends, options.custom_ops));
   warn_of_refusal(graph, backends, options.custom_ops);
@@ -126,7 +127,7 @@ Status show_plan(const ShowOptions& options) {
   source.import = options.import;
   source.engine.custom_ops = options.custom_ops;
   source.no_native_code = options.no_native_code;
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(const auto package, load_source(source, backends));
   if (options.json) {
     Json json = plan_json(package.plan, backends);

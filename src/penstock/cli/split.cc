@@ -15,6 +15,7 @@
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/package_needs.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
@@ -250,7 +251,7 @@ Result<int> run_app(const SplitOptions& options) {
                             "': an application says at its nodes how they are split; of the "
                             "options, expected -o, --no-native-code and --json only");
   }
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   PENSTOCK_TRY(const auto application, app::read_yaml(options.model));
   if (options.no_native_code) PENSTOCK_CHECK_OK(app::refuse_native_code(application));
   PENSTOCK_TRY(const auto plan, app::write_package(application, options.package, backends));
@@ -290,7 +291,7 @@ Result<int> run(const SplitOptions& options) {
   PENSTOCK_TRY(auto split, to_split_options(options));
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
   PENSTOCK_TRY(const auto states, to_states(options.states));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   if (const auto backend = backends.find(options.backend); !backend) return backend.error();
   PENSTOCK_TRY(const auto graph,
                import_file(options.model, options.import, backends, options.engine.custom_ops));

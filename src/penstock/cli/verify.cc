@@ -18,6 +18,7 @@
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/plugins.h"
 #include "penstock/cli/progress.h"
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/show_verdict.h"
@@ -59,7 +60,7 @@ Status check_package(const std::filesystem::path& path) {
 
 Result<int> run(const VerifyOptions& options) {
   PENSTOCK_CHECK_OK(check_package(options.package));
-  const auto backends = backend::Registry::load();
+  const auto backends = load_backends();
   std::vector<std::string> warnings;
   pipeline::Options settings;
   settings.warn = [&](const std::string& message) {
