@@ -1,6 +1,9 @@
 """penstock devices, penstock backends."""
 
 import os
+import sys
+
+import pytest
 
 
 def test_devices_shows_the_inherited_cpuset(well):
@@ -33,6 +36,31 @@ def test_peaks_are_of_one_cpu_and_of_all(well, tmp_path):
     shown = well("devices", "--peaks", env=own).out
     assert "reading from memory" in shown and "GFLOP/s" in shown
     assert "fp32" in well("costs", "list", env=own).out
+
+
+MEASURES_UNTIL_INTERRUPTED = """
+import json, os, signal
+report = dict.fromkeys("id seconds low high runs neighbours bytes_per_second code".split(), 0)
+os.write(0, json.dumps(report | {"event": "ready", "phase": "", "message": ""}).encode() + b"\\n")
+os.read(0, 1)  # It is asked for peaks.
+os.kill(os.getppid(), signal.SIGINT)
+while os.read(0, 4096):
+    pass
+"""
+
+
+@pytest.mark.parametrize("command", [["devices", "--peaks"], ["show", "chain.onnx", "--costs"]])
+def test_an_interrupt_while_peaks_are_measured_leaves_no_temporary_folder(penstock, chain, tmp_path, command):
+    measure = tmp_path / "measure"
+    measure.write_text(f"#!{sys.executable}\n{MEASURES_UNTIL_INTERRUPTED}")
+    measure.chmod(0o700)
+    (tmp_path / "temporary").mkdir()
+    own = {"PENSTOCK_COSTS": str(tmp_path / "costs.db"), "PENSTOCK_MEASURE": str(measure)}
+    outcome = penstock(*command, env=own | {"TMPDIR": str(tmp_path / "temporary")})
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert (outcome.code, outcome.out) == (130, "")
+    assert outcome.error.startswith("interrupted: device 'cpu:")
+    assert outcome.error.endswith("': what it could do at most was not measured")
 
 
 def test_peaks_are_not_measured_again_unasked(penstock):

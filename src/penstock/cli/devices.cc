@@ -8,6 +8,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/devices_hosts.h"
+#include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
 #include "penstock/cli/plugins.h"
@@ -27,9 +28,11 @@ struct DevicesOptions {
   bool peaks = false, refresh = false, json = false;
 };
 
+/// Ctrl-C ends it in good order: what measures has a folder of temporary files.
 Result<std::vector<cost::DevicePeaks>> peaks_of(const backend::Registry& backends, bool refresh) {
   PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
-  return cost::peaks_of_machine(backends, database, refresh);
+  const InterruptGuard guard;
+  return cost::peaks_of_machine(backends, database, refresh, interrupted);
 }
 
 std::string to_text(const std::vector<cost::DevicePeaks>& machine) {

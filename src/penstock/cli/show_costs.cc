@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/cli/interrupt.h"
 #include "penstock/cli/text.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/machine.h"
@@ -30,7 +31,8 @@ cost::Limit limit_of(const cost::Work& work, const cost::Peaks& peaks) {
 
 Result<ModelCosts> costs_of(const graph::Graph& graph, const backend::Registry& backends) {
   PENSTOCK_TRY(auto database, cost::Database::open(cost::Database::default_path()));
-  PENSTOCK_TRY(const auto machine, cost::peaks_of_machine(backends, database, false));
+  const InterruptGuard guard;
+  PENSTOCK_TRY(const auto machine, cost::peaks_of_machine(backends, database, false, interrupted));
   ModelCosts costs{.roof = machine.front()};
   std::vector<graph::NodeId> all;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

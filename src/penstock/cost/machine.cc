@@ -12,9 +12,11 @@
 namespace penstock::cost {
 
 Result<std::vector<DevicePeaks>> peaks_of_machine(const backend::Registry& backends,
-                                                  Database& database, bool refresh) {
+                                                  Database& database, bool refresh,
+                                                  std::function<bool()> stop) {
   Profiler::Options options;
   options.refresh = refresh;
+  options.stop = std::move(stop);
   PENSTOCK_TRY(const auto profiler, Profiler::start(backends, &database, options));
   const auto& topology = profiler->topology();
   device::Device all;
@@ -24,6 +26,10 @@ Result<std::vector<DevicePeaks>> peaks_of_machine(const backend::Registry& backe
   const auto add = [&](const device::Device& device) -> Status {
     if (!known.insert(device_key(topology, device)).second) return {};
     PENSTOCK_TRY(auto peaks, profiler->peaks(device));
+    if (!peaks && profiler->over()) {
+      return make_error(Code::kCancelled, "device '", to_string(device),
+                        "': what it could do at most was not measured");
+    }
     if (!peaks) return internal_error("device ", to_string(device), ": its peaks were not told");
     machine.push_back({device, *std::move(peaks)});
     return {};

@@ -1,6 +1,7 @@
 // What this machine can do at most.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "penstock/backend/registry.h"
@@ -17,9 +18,11 @@ struct DevicePeaks {
 };
 
 /// Of one CPU of each kind that the process may use, then of all of these together; from the
-/// database, or measured now and kept there; with `refresh` always measured.
-/// \error those of Profiler::start() and Profiler::peaks()
+/// database, or measured now and kept there; with `refresh` always measured. `stop`, asked ten
+/// times a second, ends it where it says true.
+/// \error kCancelled  `stop` came first; those of Profiler::start() and Profiler::peaks()
 Result<std::vector<DevicePeaks>> peaks_of_machine(const backend::Registry& backends,
-                                                  Database& database, bool refresh);
+                                                  Database& database, bool refresh,
+                                                  std::function<bool()> stop = nullptr);
 
 }  // namespace penstock::cost
