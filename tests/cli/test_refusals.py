@@ -186,7 +186,7 @@ REFUSALS = {
     "run chain.onnx --hop 2 --input x=x.npy": Refusal("--hop", "expected --input NAME=FILE.wav", "none", "for a sound"),
     "run chain.onnx --output away/y.npz": Refusal("--output", "'away/y.npz'", "No such file", "make the folder 'away'"),
     "run chain.onnx --output away/y.jsonl": Refusal("file", "'away/y.jsonl'", "No such file", "make the folder 'away'"),
-    "split chain.onnx -o away/q": Refusal("'away/q'", "cannot be made", "No such file", "make this folder first"),
+    "split chain.onnx -o away/q": Refusal("'away/q'", "cannot be made", "No such file", "make the folder '"),
     "run two.penstock --state y=x": Refusal("--state", "settled when", "a package", "'penstock split'"),
     "run chain.onnx --input x=folder": Refusal("input 'x'", "files ending in .npy", "found none", "give a file"),
     "run chain.onnx --input x": Refusal("--input", "expected NAME=FILE", "found 'x'", "write --input x=x"),

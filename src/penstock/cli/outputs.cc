@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "penstock/base/files.h"
+#include "penstock/base/missing_folder.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/graph/writer.h"
 #include "penstock/tensor/npy.h"
@@ -35,13 +36,6 @@ Status write_pb(const Tensor& value, const std::string& name, const fs::path& fi
 
 std::string frame_folder(std::uint64_t frame) {
   return fmt::format("{:06}", frame);
-}
-
-/// A folder that is not there is no matter of rights.
-std::string about_folder(const fs::path& folder) {
-  std::error_code unknown;
-  if (fs::exists(folder, unknown)) return "";
-  return concat("; make the folder '", folder.string(), "' first");
 }
 
 /// Before any frame runs: all would be lost at the end.
@@ -175,7 +169,7 @@ Status check_writable(const std::string& option, const fs::path& file, bool in_p
   if (::access((there ? file : folder).c_str(), W_OK) == 0) return {};
   const std::error_code error(errno, std::generic_category());
   return make_error(Code::kPermissionDenied, option, " '", file.string(),
-                    "': cannot be written: ", error.message(), about_folder(folder));
+                    "': cannot be written: ", error.message(), about_missing_folder(folder));
 }
 
 Result<OutputWriter> OutputWriter::create(const fs::path& target,

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/missing_folder.h"
 #include "penstock/plan/paths.h"
 
 namespace penstock::plan {
@@ -61,8 +62,8 @@ Result<fs::path> make_private_folder(const fs::path& parent, const std::string& 
   auto name = (parent / ("." + stem + ".XXXXXX")).string();
   if (mkdtemp(name.data()) != nullptr) return fs::path(name);
   const std::error_code reason(errno, std::generic_category());
-  if (std::error_code unknown; !fs::exists(parent, unknown)) {
-    return not_found("'", parent.string(), "': ", reason.message(), "; make this folder first");
+  if (const auto about = about_missing_folder(parent); !about.empty()) {
+    return not_found(reason.message(), about);
   }
   return file_error(parent, "no folder can be made in it", reason);
 }
