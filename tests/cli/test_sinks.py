@@ -156,6 +156,23 @@ def test_results_beside_the_inputs_are_written_again(well, double, tmp_path):
     assert np.array_equal(np.load(tmp_path / "both/y.npy"), 2 * np.ones((2, 3)))
 
 
+@pytest.mark.parametrize("blocks", [0, 1, 8, 30])
+def test_a_full_disk_leaves_whole_lines(program, well, double, tmp_path, blocks):
+    """As where the disk is full: no byte goes beyond so many blocks of 512 bytes."""
+    np.savez(tmp_path / "x.npz", **{f"{i}/x": np.full((1, 3), i, np.float32) for i in range(1000)})
+    well("split", double, "-o", "double.penstock")
+    run = ["run", "double.penstock", "--inputs", "x.npz", "--output"]
+    well(*run, "all.jsonl")
+    everything = (tmp_path / "all.jsonl").read_text()
+    assert len(everything) > 2 * 512 * 30
+    command = ["sh", "-c", f'trap "" XFSZ; ulimit -f {blocks}; exec "$@"', "sh", program, *run, "out.jsonl"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    whole = everything[: everything.rfind("\n", 0, 512 * blocks) + 1]
+    assert (tmp_path / "out.jsonl").read_text() == whole
+    told = f"'out.jsonl': cannot be written: File too large; {whole.count(chr(10))} frames are in it"
+    assert (done.returncode, done.stderr) == (1, f"penstock: error: file {told}\n")
+
+
 def test_what_cannot_be_written_is_an_error(program, penstock, package, tmp_path):
     for target in ["no/where.jsonl", "full.jsonl"]:
         (tmp_path / "full.jsonl").unlink(missing_ok=True)
@@ -163,6 +180,7 @@ def test_what_cannot_be_written_is_an_error(program, penstock, package, tmp_path
         outcome = penstock("run", package, "--frames", "2", "--output", target)
         assert outcome.code == 1
         assert f"'{target}': cannot be written: " in outcome.error
+    assert outcome.error.endswith("No space left on device; 0 frames are in it")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [program, "run", package, "--frames", "2", "--output", "-"],

@@ -1,16 +1,19 @@
 """Sources and sinks."""
 
+import contextlib
 import errno
 import importlib.util
 import io as streams
 import json
+import resource
 import subprocess
 import sys
 import time
 import types
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -332,7 +335,7 @@ def test_results_are_lines_of_json(
     pipeline.cancel()
     io.JsonLines().write(pipeline.pop())
     assert json.loads(capsys.readouterr().out)["frame"] == 3
-    with pytest.raises(penstock.PermissionDenied, match="cannot be written"):
+    with pytest.raises(penstock.PermissionDenied, match="cannot be written: .*; make the folder '.*/no' first$"):
         io.JsonLines(tmp_path / "no" / "where.jsonl")
 
 
@@ -386,9 +389,62 @@ def test_a_picture_of_other_numbers_and_channels_is_prepared_or_told() -> None:
 
 def test_a_disk_that_is_full_is_told_with_the_file(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
     (tmp_path / "full.jsonl").symlink_to("/dev/full")
-    told = "full.jsonl': cannot be written: No space left on device"
+    told = "full.jsonl': cannot be written: No space left on device; 0 frames are in it"
     with pytest.raises(penstock.ResourceExhausted, match=told), io.JsonLines(tmp_path / "full.jsonl") as sink:
         sink.consume(pipeline.stream([frame(1)]))
+
+
+@contextlib.contextmanager
+def disk_of(room: int) -> Iterator[None]:
+    """As where the disk is full: no byte of a file goes beyond so many."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+@pytest.mark.parametrize("room", [0, 100, 8192, 20_000])
+def test_lines_on_a_full_disk_are_whole(pipeline: penstock.Pipeline, tmp_path: Path, room: int) -> None:
+    file, results = tmp_path / "out.jsonl", list(pipeline.stream([frame(i) for i in range(1000)]))
+    with io.JsonLines(tmp_path / "all.jsonl") as sink:
+        sink.consume(results)
+    everything = (tmp_path / "all.jsonl").read_bytes()
+    whole = everything[: everything.rfind(b"\n", 0, room) + 1]
+    count = whole.count(b"\n")
+    told = f"'{file}': cannot be written: File too large; {count} frame{'s are' if count != 1 else ' is'} in it"
+    sink = io.JsonLines(file)
+    with disk_of(room), pytest.raises(penstock.PermissionDenied) as refused:
+        sink.consume(results)
+    assert (str(refused.value), file.read_bytes()) == (told, whole)
+    sink.write(results[-1])  # There is room again.
+    sink.close()
+    assert file.read_bytes() == whole + everything.splitlines(keepends=True)[-1]
+
+
+def test_lines_are_written_where_nobody_closes_them(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    io.JsonLines(tmp_path / "out.jsonl").consume(pipeline.stream([frame(1)]))
+    assert json.loads((tmp_path / "out.jsonl").read_text())["frame"] == 0
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.npz", "a/000000.npz", "a.penstock", "a.zip", "a.trace"])
+def test_what_a_full_disk_does_not_take_leaves_no_part(model: Path, tmp_path: Path, pictures: None, name: str) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
+    file, full = tmp_path / name, r"cannot (be written|write)"
+    with penstock.split(model, cuts=[], trace=True) as pipeline:
+        results = list(pipeline.stream([frame(i) for i in range(100)]))
+        write: Callable[[], Any] = lambda: pipeline.save(file)  # noqa: E731
+        if file.suffix in (".png", ".jpg"):
+            write = lambda: io.write_image(file, noise)  # noqa: E731
+        elif name == "a.trace":
+            write = lambda: pipeline.trace(file)  # noqa: E731
+        elif file.suffix == ".npz":
+            sink = io.Npz(tmp_path / "a" if "/" in name else file)
+            write = lambda: (sink.consume(results), sink.close())  # noqa: E731
+        with disk_of(80), pytest.raises(penstock.PenstockError, match=full):
+            write()
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path != model] == []
 
 
 def passing(name: str, type: str) -> penstock.Pipeline:

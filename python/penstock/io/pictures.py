@@ -6,6 +6,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from penstock.checks import path_text, row, unexpected
 from penstock.errors import DataLoss, InvalidArgument, NotFound, PenstockWarning, PermissionDenied, Unavailable
 from penstock.types import Array, Path
+from penstock.writing import write_whole_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -71,17 +73,22 @@ def write_image(path: Path, image: Array) -> None:
     file = path_text("path", path)
     check_picture(f"picture '{file}'", image)
     name, library = _library(f"picture '{file}'")
-    kinds = library.haveImageWriter(file) if name == "cv2" else _ending(file) in library.registered_extensions()
+    kind = _ending(file)
+    kinds = library.haveImageWriter(file) if name == "cv2" else kind in library.registered_extensions()
     if not kinds:
-        raise InvalidArgument(f"picture '{file}': no kind of picture ends in '{_ending(file)}'; try .png or .jpg")
+        raise InvalidArgument(f"picture '{file}': no kind of picture ends in '{kind}'; try .png or .jpg")
+    made = BytesIO()  # OpenCV does not tell of a full disk.
     try:
         if name == "cv2":
-            if not library.imwrite(file, image[:, :, ::-1] if image.ndim == 3 else image):
-                raise OSError("is its folder there, may it be written to, and is there room?")
+            able, data = library.imencode(kind, image[:, :, ::-1] if image.ndim == 3 else image)
+            if not able:
+                raise OSError(f"OpenCV makes no {kind} of it")
+            made.write(data)
         else:
-            library.fromarray(np.ascontiguousarray(image)).save(file)
-    except (OSError, ValueError) as error:
+            library.fromarray(np.ascontiguousarray(image)).save(made, library.registered_extensions()[kind])
+    except (OSError, ValueError, KeyError) as error:
         raise PermissionDenied(f"picture '{file}': cannot be written: {error}") from error
+    write_whole_file(file, lambda out: out.write(made.getbuffer()), what="picture ")
 
 
 def _ending(file: str) -> str:

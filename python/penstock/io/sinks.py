@@ -11,16 +11,17 @@ import warnings
 import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
 from penstock._core import Frame
 from penstock.checks import path_text, unexpected
 from penstock.closing import Closing
-from penstock.errors import FailedPrecondition, InvalidArgument, PenstockWarning, PermissionDenied, ResourceExhausted
+from penstock.errors import FailedPrecondition, InvalidArgument, PenstockWarning, PermissionDenied
 from penstock.io.pictures import check_picture, opencv, write_image
 from penstock.types import Array, Path
+from penstock.writing import LineFile, write_whole_file, writing
 
 
 class Sink(Closing):
@@ -43,19 +44,21 @@ class Sink(Closing):
 
 
 class JsonLines(Sink):
-    """A line of JSON for each frame: its number, outputs as lists (what is no finite number as null), or its error."""
+    """A line of JSON for each frame: its number, outputs as lists (what is no finite number as null), or its error.
+
+    Where the disk is full the file ends with the last whole line, and the error says how many frames are in it.
+    """
 
     def __init__(self, target: Path | TextIO | None = None) -> None:
         """target: a file's name, something with ``write``; None or ``"-"`` is standard output."""
         target = None if target == "-" else target
-        self._owned = isinstance(target, str | os.PathLike)
-        self._file: TextIO
+        self._lines: LineFile | None = None
+        self._stream: Any = sys.stdout if target is None else target
         if isinstance(target, str | os.PathLike):
-            self._file = _writing(lambda: open(target, "w", encoding="utf-8"), os.fspath(target))
-        else:
-            self._file = sys.stdout if target is None else target
-            if not hasattr(self._file, "write"):
-                raise unexpected("target", "a file's name or something with 'write', such as sys.stdout", target)
+            self._name = os.fspath(target)
+            self._lines = LineFile(self._name)
+        elif not hasattr(self._stream, "write"):
+            raise unexpected("target", "a file's name or something with 'write', such as sys.stdout", target)
 
     def write(self, frame: Frame) -> None:
         line: dict[str, Any] = {"frame": frame.number}
@@ -69,16 +72,16 @@ class JsonLines(Sink):
             line["error"] = {"code": error.code, "message": str(error), "reason": error.reason}
             line["error"]["places"] = error.places
         text = json.dumps(line) + "\n"
-        if self._owned:
-            _expect_open(not self._file.closed, self._file.name)
-            _writing(lambda: self._file.write(text), self._file.name)
+        if self._lines is not None:
+            _expect_open(not self._lines.closed, self._name)
+            self._lines.write(text)
         else:
-            self._file.write(text)
-            self._file.flush()
+            self._stream.write(text)
+            self._stream.flush()
 
     def close(self) -> None:
-        if self._owned:
-            _writing(self._file.close, self._file.name)
+        if self._lines is not None:
+            self._lines.close()
 
 
 class Npz(Sink):
@@ -90,7 +93,7 @@ class Npz(Sink):
         self._archive: dict[str, Array] | None = {} if self._target.endswith(".npz") else None
         self._closed = False
         if self._archive is None:
-            _writing(lambda: os.makedirs(self._target, exist_ok=True), self._target)
+            writing(lambda: os.makedirs(self._target, exist_ok=True), self._target)
         else:
             _expect_writable(self._target)
 
@@ -118,7 +121,7 @@ class ImageFolder(Sink):
         self._folder = path_text("folder", folder)
         self._draw = draw
         self._suffix = suffix
-        _writing(lambda: os.makedirs(self._folder, exist_ok=True), self._folder)
+        writing(lambda: os.makedirs(self._folder, exist_ok=True), self._folder)
 
     def write(self, frame: Frame) -> None:
         if frame.ok:
@@ -197,13 +200,13 @@ def _listed(name: str, value: Any) -> Any:
 def _save_all(file: str, arrays: Mapping[str, Array]) -> None:
     """As numpy.savez(), for which some names are its own arguments."""
 
-    def save() -> None:
-        with zipfile.ZipFile(file, "w") as archive:
+    def save(out: IO[bytes]) -> None:
+        with zipfile.ZipFile(out, "w") as archive:
             for name, value in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                     np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
 
-    _writing(save, file)
+    write_whole_file(file, save)
 
 
 def _expect_open(is_open: bool, place: str) -> None:
@@ -220,12 +223,4 @@ def _expect_writable(file: str) -> None:
         if not os.access(place, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    _writing(look, file)
-
-
-def _writing(work: Callable[[], Any], place: str) -> Any:
-    try:
-        return work()
-    except OSError as error:
-        kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else PermissionDenied
-        raise kind(f"'{place}': cannot be written: {error.strerror or error}") from error
+    writing(look, file)

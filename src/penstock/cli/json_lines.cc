@@ -1,8 +1,7 @@
 // Nests a tensor's elements as its shape does, and writes a frame's outputs or error as a line.
 #include "penstock/cli/json_lines.h"
 
-#include <cerrno>
-#include <system_error>
+#include <string>
 #include <utility>
 
 #include "penstock/cli/json.h"
@@ -75,24 +74,13 @@ Json line_begun(std::uint64_t frame, std::uint64_t stream, const frames::Files& 
 
 }  // namespace
 
-JsonLines::JsonLines(std::string place, File file, std::vector<plan::TensorInfo> outputs)
-    : place_(std::move(place)), file_(std::move(file)), outputs_(std::move(outputs)) {}
-
-Error JsonLines::failure() const {
-  const int number = errno;
-  return make_error(number == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied, place_,
-                    ": cannot be written: ", std::generic_category().message(number));
-}
+JsonLines::JsonLines(LineFile file, std::vector<plan::TensorInfo> outputs)
+    : file_(std::move(file)), outputs_(std::move(outputs)) {}
 
 Result<JsonLines> JsonLines::create(const std::filesystem::path& target,
                                     std::vector<plan::TensorInfo> outputs) {
-  const bool to_stdout = target == "-";
-  File file = to_stdout ? File(stdout, [](std::FILE*) { return 0; })
-                        : File(std::fopen(target.c_str(), "w"), &std::fclose);
-  JsonLines lines(to_stdout ? "standard output" : concat("file '", target.string(), "'"),
-                  std::move(file), std::move(outputs));
-  if (lines.file_ == nullptr) return lines.failure();
-  return lines;
+  PENSTOCK_TRY(auto file, LineFile::create(target));
+  return JsonLines(std::move(file), std::move(outputs));
 }
 
 Status JsonLines::write(const pipeline::Output& output, const frames::Files& files) {
@@ -104,24 +92,18 @@ Status JsonLines::write(const pipeline::Output& output, const frames::Files& fil
   }
   Json line = line_begun(output.tag(), output.stream(), files);
   line["outputs"] = std::move(outputs);
-  return write_line(line_of(line));
+  return file_.write(line_of(line));
 }
 
 Status JsonLines::write_error(std::uint64_t frame, const Error& error, const frames::Files& files,
                               std::uint64_t stream) {
   Json line = line_begun(frame, stream, files);
   line["error"] = error_json(error);
-  return write_line(line_of(line));
-}
-
-Status JsonLines::write_line(const std::string& line) {
-  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
-  const bool flushed = file_.get() != stdout || std::fflush(stdout) == 0;
-  return written && flushed ? Status() : failure();
+  return file_.write(line_of(line));
 }
 
 Status JsonLines::finish() {
-  return std::fflush(file_.get()) == 0 ? Status() : failure();
+  return file_.flush();
 }
 
 }  // namespace penstock::cli

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "penstock/base/result.h"
+#include "penstock/cli/line_file.h"
 #include "penstock/frames/source.h"
 #include "penstock/pipeline/frame.h"
 #include "penstock/plan/plan.h"
@@ -25,7 +23,7 @@ class JsonLines {
 
   /// A frame's outputs: lists as the shape nests them; what is no finite number is null. Standard
   /// output gets each line at once. \pre output.ok()
-  /// \error kInvalidArgument  a value has no such form: names the output.
+  /// \error kInvalidArgument  a value has no such form: names the output; as LineFile::write()
   Status write(const pipeline::Output& output, const frames::Files& files);
   /// A frame that has no outputs.
   Status write_error(std::uint64_t frame, const Error& error, const frames::Files& files,
@@ -33,13 +31,9 @@ class JsonLines {
   Status finish();
 
  private:
-  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
-  JsonLines(std::string place, File file, std::vector<plan::TensorInfo> outputs);
-  Status write_line(const std::string& line);
-  [[nodiscard]] Error failure() const;
+  JsonLines(LineFile file, std::vector<plan::TensorInfo> outputs);
 
-  std::string place_;
-  File file_;
+  LineFile file_;
   std::vector<plan::TensorInfo> outputs_;
 };
 
