@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
+from penstock.errors import NotFound
 from penstock.types import Array
 
 
@@ -115,9 +116,10 @@ def _setting_text(value: object) -> str:
 
 
 def __getattr__(name: str) -> Callable[..., Ready]:
-    if name not in functions():
-        raise AttributeError(f"no ready-made function '{name}'; there are: {', '.join(functions())}")
-    return _maker(name)
+    try:
+        return _maker(name)
+    except NotFound as error:  # It tells the nearest name.
+        raise AttributeError(str(error)) from None
 
 
 @functools.cache

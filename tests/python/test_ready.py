@@ -648,6 +648,10 @@ def test_what_it_takes_is_told() -> None:
 def test_unknown_names_and_settings_are_refused_with_those_there_are() -> None:
     with pytest.raises(AttributeError, match="no ready-made function 'cubify'; there are: decode, resize"):
         ready.cubify(size=3)
+    with pytest.raises(
+        AttributeError, match="no ready-made function 'lettrbox'; did you mean 'letterbox'.*; there are: "
+    ):
+        ready.lettrbox(size=3)
     with pytest.raises(penstock.NotFound, match="no setting 'sise'; did you mean 'size'"):
         ready.resize(sise=3)
     with pytest.raises(penstock.InvalidArgument, match=r"function 'resize': expected 1 input \("):
