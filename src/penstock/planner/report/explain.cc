@@ -1,7 +1,10 @@
 // Formats costs, gap, binding resource, runner-up and baselines as lines of aligned text.
 #include "penstock/planner/report/explain.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <ios>
 #include <sstream>
 
 #include "penstock/base/words.h"
@@ -10,11 +13,23 @@
 namespace penstock::planner {
 namespace {
 
+/// With `count` digits, or all that stand before the point: no exponent, up to sizes that nobody
+/// reads.
 std::string digits(double number, int count) {
+  constexpr double kLargest = 1e15;
+  constexpr int kSmallest = 15;  // Places behind the point.
   std::ostringstream out;
-  out.precision(count);
-  out << number;
-  return std::move(out).str();
+  if (number == 0 || !(std::abs(number) < kLargest)) {
+    out << number;
+    return std::move(out).str();
+  }
+  const auto places = count - 1 - static_cast<int>(std::floor(std::log10(std::abs(number))));
+  out << std::fixed << std::setprecision(std::clamp(places, 0, kSmallest)) << number;
+  auto text = std::move(out).str();
+  if (text.find('.') == std::string::npos) return text;
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text;
 }
 
 std::string percent(double share) {

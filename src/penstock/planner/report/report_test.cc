@@ -1,7 +1,8 @@
-// What-if costs of a chain with known optima, and what the SVG picture of an answer must contain.
+// What-if costs of a chain with known optima, numbers in sentences, and what the SVG picture shows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/planner/report/explain.h"
 #include "penstock/planner/report/svg.h"
 #include "penstock/planner/report/what_if.h"
 #include "penstock/planner/solve.h"
@@ -49,6 +50,23 @@ TEST(WhatIfTest, WhatHelpsWithoutTheChangeIsTheAnswers) {
   answer = poor;
   what_if(problem, options, kInfinite, answer);
   EXPECT_DOUBLE_EQ(answer.cost, 8);
+}
+
+TEST(ExplainTest, TellsNumbersWithoutExponents) {
+  const auto problem = chain_of({4, 4, 4});
+  auto answer = *solve(problem, {});
+  answer.proved = false;
+  answer.lower_bound = 0.5;
+  answer.gap = 14.1834;
+  EXPECT_THAT(explain(problem, {}, answer),
+              HasSubstr("at least 0.5: at most 1418 % above the best plan"));
+  answer.gap = 2.5e-7;
+  EXPECT_THAT(explain(problem, {}, answer), HasSubstr(": at most 0.000025 % above"));
+  EXPECT_EQ(cost_text(123456789.25, false), "123456789");
+  EXPECT_EQ(cost_text(2.5e-6, false), "0.0000025");
+  EXPECT_EQ(cost_text(7.10000004, false), "7.1");
+  EXPECT_EQ(cost_text(277.64e-6, true), "277.64 us");
+  EXPECT_EQ(cost_text(0, true), "0");
 }
 
 TEST(SvgTest, DrawsAPicture) {
