@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
-from penstock.errors import NotFound
+from penstock.errors import InvalidArgument, NotFound
 from penstock.types import Array
 
 
@@ -124,7 +124,10 @@ def __getattr__(name: str) -> Callable[..., Ready]:
 
 @functools.cache
 def _maker(name: str) -> Callable[..., Ready]:
-    def make(**settings: object) -> Ready:
+    def make(*values: object, **settings: object) -> Ready:
+        if values:
+            names = ", ".join(option.name for option in describe(name).options)
+            raise InvalidArgument(f"{name}: expected settings by name ({names}), found {values[0]!r} without one")
         return Ready(name, **settings)
 
     make.__name__ = make.__qualname__ = name

@@ -652,6 +652,9 @@ def test_unknown_names_and_settings_are_refused_with_those_there_are() -> None:
         AttributeError, match="no ready-made function 'lettrbox'; did you mean 'letterbox'.*; there are: "
     ):
         ready.lettrbox(size=3)
+    told = "resize: expected settings by name (size, how, channels), found (4, 5) without one"
+    with pytest.raises(penstock.InvalidArgument, match=re.escape(told)):
+        ready.resize((4, 5))
     with pytest.raises(penstock.NotFound, match="no setting 'sise'; did you mean 'size'"):
         ready.resize(sise=3)
     with pytest.raises(penstock.InvalidArgument, match=r"function 'resize': expected 1 input \("):
