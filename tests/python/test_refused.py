@@ -71,6 +71,15 @@ def test_a_model_that_is_not_there_is_told_in_the_programs_words(make, tmp_path:
         make(tmp_path / "nope.onnx")
 
 
+@pytest.mark.parametrize("make", [penstock.split, penstock.load, penstock.verify, penstock.explain])
+def test_a_misspelt_file_is_answered_with_the_nearest_of_its_folder(make, model: Path, tmp_path: Path):
+    penstock.split(model, cuts=[1], output=tmp_path / "face.penstock").shut_down()
+    (tmp_path / "face.onnx").write_bytes(model.read_bytes())
+    kind = "onnx" if make is penstock.split else "penstock"
+    with pytest.raises(penstock.NotFound, match=rf"'.*/fase.{kind}': no such .*; did you mean 'face.{kind}'"):
+        make(tmp_path / f"fase.{kind}")
+
+
 def test_a_number_is_an_index_where_tensors_are_named_by_numbers_too(tmp_path: Path) -> None:
     """Tensor '2' is made by node 0, '0' by node 2."""
     names = ["2", "1", "0", "3"]

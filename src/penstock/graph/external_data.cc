@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/graph/external_files.h"
 #include "penstock/graph/proto.h"
@@ -116,10 +117,11 @@ namespace {
 
 /// `why`: of errno.
 Error cannot_read(const fs::path& file, int why) {
-  const auto told = why == ENOENT ? not_found("no such file; check the path")
-                    : why == EACCES
-                        ? make_error(Code::kPermissionDenied, "this user may not read it")
-                        : not_found("cannot be read: ", std::strerror(why));
+  const auto near = why == ENOENT ? did_you_mean_file(file) : "";
+  const auto told =
+      why == ENOENT   ? not_found("no such file", near.empty() ? "; check the path" : near)
+      : why == EACCES ? make_error(Code::kPermissionDenied, "this user may not read it")
+                      : not_found("cannot be read: ", std::strerror(why));
   return Error(told).within({Where::kFile, file.string()});
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "penstock/base/files.h"
+#include "penstock/base/near_names.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/plan/zip.h"
@@ -206,7 +207,7 @@ Result<Package> load_zip(const fs::path& file) {
 Result<Package> load(const fs::path& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
-  if (!fs::exists(status)) return not_found("no such folder or zip");
+  if (!fs::exists(status)) return not_found("no such folder or zip", did_you_mean_file(path));
   if (!fs::is_directory(status)) return load_zip(path);
   PENSTOCK_TRY(auto plan, load_folder(path));
   return Package{std::move(plan), path, nullptr};
