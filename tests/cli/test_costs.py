@@ -93,6 +93,10 @@ def test_a_misspelt_database_is_refused_and_not_made(costs, tmp_path, command):
     assert sorted(os.listdir(tmp_path / "mine")) == ["costs.db"] and not (tmp_path / "away").exists()
 
 
+def test_a_file_where_none_goes_is_answered_with_the_option(costs):
+    assert "list: takes no FILE; --database names another database" in costs("list", "costs.db").error
+
+
 def test_an_import_makes_the_database_that_it_names(costs, exported, tmp_path):
     assert costs("import", exported, "--database", "new/costs.db").code == 0
     assert "1.25 ms" in costs("list", "--database", "new/costs.db").out

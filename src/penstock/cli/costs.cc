@@ -228,7 +228,9 @@ std::string problem_of(const CostsOptions& options) {
   if (options.action == "import" && options.file.empty()) return "import: expected a FILE";
   if (options.action == "import" && filtered) return "import: takes no filter";
   const bool takes_file = options.action == "import" || options.action == "export";
-  if (!takes_file && !options.file.empty()) return options.action + ": takes no FILE";
+  if (!takes_file && !options.file.empty()) {
+    return options.action + ": takes no FILE; --database names another database";
+  }
   return {};
 }
 
