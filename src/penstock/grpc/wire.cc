@@ -163,6 +163,10 @@ Result<serve::RequestInput> read_input(const InputTensor& message, const std::st
         "contents field must not be specified when using raw_input_contents for '", input.name,
         "' for model '", model, "'");
   }
+  if (input.place && message.has_contents()) {
+    return invalid_argument("unexpected 'contents' provided when using shared memory for input '",
+                            input.name, "' for model '", model, "'");
+  }
   if (input.place) return input;
   if (message.has_contents()) {
     PENSTOCK_TRY(input.value, read_contents(message.contents(), input.dtype, input.dims));
@@ -195,8 +199,10 @@ Status fill(const inference::ModelInferRequest& message, const RawMessage& raw,
     if (read->value.kind() != Tensor::Kind::kNone) ++request.copies;
     request.inputs.push_back(*std::move(read));
   }
-  // Of a request without inputs the model says which are missing.
-  if (message.inputs_size() > 0 && next_raw < raw.count()) {
+  // Of a request without inputs the model says which are missing, or that it reads none.
+  if (message.inputs_size() == 0) {
+    request.nameless = raw.count();
+  } else if (next_raw < raw.count()) {
     return invalid_argument("expected ", next_raw,
                             " of 'raw_input_contents', one for each input "
                             "that is not in shared memory, found ",

@@ -53,18 +53,21 @@ TEST(Wire, ARequestsTraceparentMayBeAParameter) {
   EXPECT_EQ(request->traceparent, "00-a-b-01");
 }
 
+/// read_request() of a message.
+Result<serve::Request> request_of(const inference::ModelInferRequest& message) {
+  const std::string bytes = message.SerializeAsString();
+  const ::grpc::Slice slice(bytes);
+  std::string id;
+  return read_request(::grpc::ByteBuffer(&slice, 1), id);
+}
+
 TEST(Wire, BytesThatBelongToNoInputAreRefused) {
   inference::ModelInferRequest message;
   auto& input = *message.add_inputs();
   input.set_name("x");
   input.set_datatype("INT8");
   input.add_shape(1);
-  const auto read = [&] {
-    const std::string bytes = message.SerializeAsString();
-    const ::grpc::Slice slice(bytes);
-    std::string id;
-    return read_request(::grpc::ByteBuffer(&slice, 1), id);
-  };
+  const auto read = [&] { return request_of(message); };
   message.add_raw_input_contents("a");
   EXPECT_TRUE(read());
   message.add_raw_input_contents("b");
@@ -72,6 +75,63 @@ TEST(Wire, BytesThatBelongToNoInputAreRefused) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_THAT(refused.error().message(), HasSubstr("expected 1 of 'raw_input_contents'"));
+}
+
+TEST(Wire, BytesOfARequestWithoutInputsAreCounted) {
+  inference::ModelInferRequest message;
+  message.add_raw_input_contents("a");
+  const auto read = request_of(message);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->nameless, 1U);
+}
+
+TEST(Wire, ATensorThatComesInTwoWaysIsRefused) {
+  inference::ModelInferRequest message;
+  message.set_model_name("m");
+  auto& input = *message.add_inputs();
+  input.set_name("x");
+  input.set_datatype("FP32");
+  input.add_shape(1);
+  input.mutable_contents()->add_fp32_contents(1);
+  EXPECT_TRUE(request_of(message));
+  const auto refused = [&](const char* sentence) {
+    const auto read = request_of(message);
+    ASSERT_FALSE(read) << sentence;
+    EXPECT_EQ(read.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(read.error().message(), concat("input 'x': ", sentence));
+  };
+
+  input.mutable_contents()->add_int_contents(1);
+  refused(
+      "expected the elements of FP32 in the field 'fp32_contents' of 'contents' alone, found 1 in "
+      "'int_contents'");
+  input.mutable_contents()->clear_int_contents();
+
+  auto& parameters = *input.mutable_parameters();
+  parameters["shared_memory_region"].set_string_param("r");
+  parameters["shared_memory_byte_size"].set_int64_param(4);
+  refused("unexpected 'contents' provided when using shared memory for input 'x' for model 'm'");
+  parameters.clear();
+
+  message.add_raw_input_contents("abcd");
+  refused(
+      "contents field must not be specified when using raw_input_contents for 'x' for model 'm'");
+}
+
+TEST(Wire, ContentsOfAnotherTypeAreNamed) {
+  inference::ModelInferRequest message;
+  auto& input = *message.add_inputs();
+  input.set_name("x");
+  input.set_datatype("FP32");
+  input.add_shape(1);
+  input.mutable_contents()->add_fp64_contents(1);
+  const auto wrong = request_of(message);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message(), HasSubstr("found 1 in 'fp64_contents'"));
+  input.set_datatype("FP16");
+  const auto raw_only = request_of(message);
+  ASSERT_FALSE(raw_only);
+  EXPECT_THAT(raw_only.error().message(), HasSubstr("FP16 has no field in 'contents'"));
 }
 
 TEST(CallLog, MakesNoTextWithoutALog) {

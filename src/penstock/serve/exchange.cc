@@ -129,7 +129,12 @@ Result<std::vector<Tensor>> read_inputs(Request& request, const Interface& inter
     given[*index] = true;
   }
   const auto missing = std::ranges::find(given, false);
-  if (missing == given.end()) return inputs;
+  if (missing == given.end()) {
+    if (request.nameless == 0) return inputs;
+    return invalid_argument("expected no contents, as the request names no inputs and model '",
+                            request.model, "' needs none, found those of ",
+                            counted(request.nameless, "tensor"));
+  }
   return invalid_argument("expected ", inputs.size(), " inputs but got ", request.inputs.size(),
                           " inputs for model '", request.model, "': '",
                           interface.inputs[static_cast<std::size_t>(missing - given.begin())].name,

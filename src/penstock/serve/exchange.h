@@ -26,7 +26,7 @@ Status check_interface(const Interface& interface);
 /// The frame's inputs, in the model's order. Tensors of regions are read in place where they lie as
 /// engines want them, else copied: `request.copies` counts.
 /// \error kInvalidArgument  an input is unknown, missing, twice, or of another type; its place is
-///                          not within its region.
+///                          not within its region; contents that belong to none.
 Result<std::vector<Tensor>> read_inputs(Request& request, const Interface& interface,
                                         const SharedMemory& regions);
 

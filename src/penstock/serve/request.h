@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,6 +61,7 @@ struct Request {
   std::string version;  ///< Empty: the latest.
   std::string id;       ///< The client's own: given back.
   std::vector<RequestInput> inputs;
+  std::size_t nameless = 0;  ///< Contents of tensors that came where `inputs` names none.
   std::vector<RequestedOutput> outputs;  ///< Empty: all, in the reply.
   std::optional<Sequence> sequence;
   pipeline::Priority priority = pipeline::Priority::kNormal;

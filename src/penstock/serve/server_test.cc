@@ -22,6 +22,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/serve/access_log.h"
+#include "penstock/serve/exchange.h"
 #include "penstock/serve/sequences.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/shared_memory.h"
@@ -226,6 +227,23 @@ TEST_F(ServerTest, WhatIsWrongIsSaid) {
   ASSERT_TRUE(statistics);
   EXPECT_EQ(statistics->at(0).success.count, 0U);
   EXPECT_EQ(statistics->at(0).fail.count, 5U);
+}
+
+TEST(ExchangeTest, ContentsWithoutAnInputAreRefused) {
+  const SharedMemory regions(1, 1);
+  Interface interface;  // All that the model reads may be bound.
+  Request asked;
+  asked.model = "m";
+  EXPECT_TRUE(read_inputs(asked, interface, regions));
+  asked.nameless = 2;
+  const auto refused = read_inputs(asked, interface, regions);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("model 'm' needs none, found those of 2 tensors"));
+  interface.inputs.push_back({"x", numbers(2)});
+  EXPECT_THAT(read_inputs(asked, interface, regions).error().message(),
+              HasSubstr("expected 1 inputs but got 0 inputs for model 'm': 'x' is missing"));
 }
 
 TEST_F(ServerTest, WhatDoesNotFitWaitsAndThenIsRefused) {

@@ -10,8 +10,8 @@
 
 namespace penstock::grpc {
 
-/// \error kInvalidArgument  other than as many elements as `dims` says in the field for `dtype`, or
-///                          a type that has no field.
+/// \error kInvalidArgument  other than as many elements as `dims` says in the field for `dtype`,
+///                          elements in another field, or a type that has no field.
 Result<Tensor> read_contents(const inference::InferTensorContents& contents, DType dtype,
                              const std::vector<std::int64_t>& dims);
 
