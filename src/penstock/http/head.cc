@@ -42,6 +42,18 @@ std::optional<Response> doubled_header(const BeastRequest& head) {
   return std::nullopt;
 }
 
+/// Of what a client may expect before its body goes, HTTP knows one thing.
+std::optional<Response> expectation_problem(const BeastRequest& head) {
+  const auto [first, end] = head.equal_range(beast::http::field::expect);
+  for (auto field = first; field != end; ++field) {
+    const std::string_view found(field->value().data(), field->value().size());
+    if (same_name(found, "100-continue")) continue;
+    return error_response(
+        417, concat("expected no 'Expect' but '100-continue', found '", found.substr(0, 64), "'"));
+  }
+  return std::nullopt;
+}
+
 std::optional<Response> encoding_problem(const BeastRequest& head) {
   const auto encoding = head[beast::http::field::content_encoding];
   const std::string_view named(encoding.data(), encoding.size());
@@ -105,6 +117,7 @@ std::optional<Response> head_problem(const BeastRequest& head, bool chunked) {
     return error_response(400, "expected a path that begins with '/'");
   }
   if (auto problem = doubled_header(head)) return problem;
+  if (auto problem = expectation_problem(head)) return problem;
   return encoding_problem(head);
 }
 
