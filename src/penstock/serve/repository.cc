@@ -200,7 +200,13 @@ Result<Repository::Sources> Repository::receive(const std::string& name, const L
 /// The versions that are wanted first, so that there is always one; then the others go.
 Status Repository::apply(const std::string& name, const Sources& wanted) {
   PENSTOCK_CHECK_OK(check_room(name, wanted));
-  PENSTOCK_CHECK_OK(load_from(name, wanted, wanted.begin()));
+  Load load{.name = name, .wanted = wanted};
+  Status loaded = load_from(load, wanted.begin());
+  if (!loaded) {
+    for (const auto& [number, model] : load.started) note_failure(load, number, loaded.error());
+    return loaded;
+  }
+  put_in_place(load);
   std::vector<std::uint64_t> others;
   {
     const std::scoped_lock lock(mutex_);
@@ -213,18 +219,36 @@ Status Repository::apply(const std::string& name, const Sources& wanted) {
 }
 
 /// All of them or none: each stands beside what is served until those behind it stand, too.
-Status Repository::load_from(const std::string& name, const Sources& wanted,
-                             Sources::const_iterator first) {
-  if (first == wanted.end()) return {};
+Status Repository::load_from(Load& load, Sources::const_iterator first) {
+  if (first == load.wanted.end()) return {};
   const auto& [number, source] = *first;
   Status others;
-  Status loaded = load_version(name, number, source, [&] {
-    others = load_from(name, wanted, std::next(first));
+  Status loaded = load_version(load, number, source, [&] {
+    others = load_from(load, std::next(first));
     return others;
   });
   if (!others) return others;  // As the one of them says it that failed.
   if (loaded) return {};
-  return std::move(loaded).error().within(concat("model '", name, "' version ", number));
+  return std::move(loaded).error().within(concat("model '", load.name, "' version ", number));
+}
+
+/// What was started, once all stand. What it replaces goes then: until its requests end, none of
+/// the load's other versions waits.
+void Repository::put_in_place(Load& load) {
+  std::vector<std::unique_ptr<RunningModel>> before;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto& [number, model] : load.started) {
+      Version& version = models_[load.name][number];
+      before.push_back(std::exchange(version.model, std::move(model)));
+      version.source = load.wanted.at(number);
+      version.state = "READY";
+      version.reason.clear();
+    }
+  }
+  for (auto& model : before) {
+    if (model != nullptr) take_away(std::move(model));
+  }
 }
 
 Status Repository::check_room(const std::string& name, const Sources& wanted) {
@@ -241,32 +265,34 @@ Status Repository::check_room(const std::string& name, const Sources& wanted) {
                     " others are loaded, and this load wants ", wanted.size(), "; unload one");
 }
 
-Status Repository::load_version(const std::string& name, std::uint64_t number, const Source& source,
+Status Repository::load_version(Load& load, std::uint64_t number, const Source& source,
                                 const Others& others) {
   RunningModel* running = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    Version& version = models_[name][number];
+    Version& version = models_[load.name][number];
     running = version.model.get();
     if (running == nullptr) version.state = "LOADING";
   }
-  Status loaded = running != nullptr ? renew(name, number, source, *running, others)
-                                     : start(name, number, source, others);
-  if (!loaded && running == nullptr) note_failure(name, number, source, loaded.error());
+  Status loaded = running != nullptr ? renew(load, number, source, *running, others)
+                                     : start(load, number, source, others);
+  if (!loaded) note_failure(load, number, loaded.error());
   if (loaded || source.files == nullptr) return loaded;
   const auto sent = folder_of(source.path).parent_path();  // All its versions lie there.
   return in_senders_words(std::move(loaded).error(), sent, "file:");
 }
 
-/// What the server was started with is known to be missing; nothing is left of an upload.
-void Repository::note_failure(const std::string& name, std::uint64_t number, const Source& source,
-                              const Error& error) {
+/// What is served goes on. What the server was started with is known to be missing; nothing is left
+/// of an upload.
+void Repository::note_failure(const Load& load, std::uint64_t number, const Error& error) {
   const std::scoped_lock lock(mutex_);
-  if (source.files == nullptr) {
-    models_[name][number].state = "UNAVAILABLE";
-    models_[name][number].reason = error.message();
+  Version& version = models_[load.name][number];
+  if (version.model != nullptr) return;
+  if (load.wanted.at(number).files == nullptr) {
+    version.state = "UNAVAILABLE";
+    version.reason = error.message();
   } else {
-    forget(name, number);
+    forget(load.name, number);
   }
 }
 
@@ -287,37 +313,27 @@ Result<plan::Package> Repository::load_source(const Source& source) const {
   return package;
 }
 
-Status Repository::start(const std::string& name, std::uint64_t number, const Source& source,
+Status Repository::start(Load& load, std::uint64_t number, const Source& source,
                          const Others& others) {
   PENSTOCK_TRY(auto package, load_source(source));
   auto started =
-      RunningModel::start(name, std::to_string(number), package, source.native_code, *shared_);
+      RunningModel::start(load.name, std::to_string(number), package, source.native_code, *shared_);
   if (!started) return app::in_users_words(std::move(started).error(), source.path, package.plan);
-  PENSTOCK_CHECK_OK(others());
-  std::unique_ptr<RunningModel> before;
-  {
-    const std::scoped_lock lock(mutex_);
-    Version& version = models_[name][number];
-    before = std::exchange(version.model, *std::move(started));
-    version.source = source;
-    version.state = "READY";
-    version.reason.clear();
-  }
-  if (before != nullptr) take_away(std::move(before));
-  return {};
+  load.started.emplace(number, *std::move(started));
+  return others();
 }
 
 /// The pipeline goes on with the new plan; where the interface is another, another pipeline takes
 /// its place.
-Status Repository::renew(const std::string& name, std::uint64_t number, const Source& source,
+Status Repository::renew(Load& load, std::uint64_t number, const Source& source,
                          RunningModel& model, const Others& others) {
-  if (model.closed_by()) return start(name, number, source, others);
+  if (model.closed_by()) return start(load, number, source, others);
   PENSTOCK_TRY(auto package, load_source(source));
-  if (!model.has_interface_of(package.plan)) return start(name, number, source, others);
+  if (!model.has_interface_of(package.plan)) return start(load, number, source, others);
   Status replaced = model.replace(package, source.native_code, others);
   if (!replaced) return app::in_users_words(std::move(replaced).error(), source.path, package.plan);
   const std::scoped_lock lock(mutex_);
-  models_[name][number].source = source;
+  models_[load.name][number].source = source;
   return {};
 }
 

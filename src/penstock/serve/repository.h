@@ -66,22 +66,27 @@ class Repository {
   };
   using Versions = std::map<std::uint64_t, Version>;
 
+  /// What apply() is at.
+  struct Load {
+    const std::string& name;
+    const Sources& wanted;
+    std::map<std::uint64_t, std::unique_ptr<RunningModel>> started = {};  // Not in place yet.
+  };
+
   Status apply(const std::string& name, const Sources& wanted);
   static Status obey(const LoadConfig& config, Sources& sources);
   [[nodiscard]] Result<plan::Package> load_source(const Source& source) const;
   using Others = pipeline::Pipeline::MayGo;  // Loads the other versions of the same load.
-  Status load_from(const std::string& name, const Sources& wanted, Sources::const_iterator first);
-  Status load_version(const std::string& name, std::uint64_t number, const Source& source,
-                      const Others& others);
-  Status renew(const std::string& name, std::uint64_t number, const Source& source,
-               RunningModel& model, const Others& others);
-  Status start(const std::string& name, std::uint64_t number, const Source& source,
+  Status load_from(Load& load, Sources::const_iterator first);
+  Status load_version(Load& load, std::uint64_t number, const Source& source, const Others& others);
+  Status renew(Load& load, std::uint64_t number, const Source& source, RunningModel& model,
                const Others& others);
+  Status start(Load& load, std::uint64_t number, const Source& source, const Others& others);
+  void put_in_place(Load& load);
   Status check_room(const std::string& name, const Sources& wanted);
   void retire(const std::string& name, std::uint64_t number, const std::string& reason);
   void take_away(std::unique_ptr<RunningModel> model) const;
-  void note_failure(const std::string& name, std::uint64_t number, const Source& source,
-                    const Error& error);
+  void note_failure(const Load& load, std::uint64_t number, const Error& error);
   void forget(const std::string& name, std::uint64_t number);  // Under `mutex_`.
   Result<Sources> receive(const std::string& name, const LoadConfig& config,
                           const LoadOptions& options);

@@ -542,6 +542,44 @@ TEST_F(ServerTest, ALoadChangesAllVersionsOrNone) {
   EXPECT_THAT(answer(asked), ElementsAre(3, 4));
 }
 
+/// One version keeps its pipeline, the other one gets a new one beside requests of the old.
+TEST_F(ServerTest, ALoadsVersionsDoNotWaitForOneAnothersRequests) {
+  options_.functions.push_back(function::stateless(
+      "negate", {{"x", numbers(2)}}, {{"y", numbers(2)}}, [](Inputs in, Outputs out) -> Status {
+        for (std::size_t i = 0; i < 2; ++i) out[0]->as<float>()[i] = -in[0]->as<float>()[i];
+        return {};
+      }));
+  add_model("double", "y");
+  add_model("wait", "y");
+  add_model("negate", "y");
+  add_model("sum", "total", true);
+  const auto given = std::exchange(options_.models, {});
+  options_.models = {{"m", 1, given[0].path}, {"m", 2, given[1].path}};
+  start();
+  auto first = request("m", 3), second = request("m", 3);
+  first.version = "1";
+  second.version = "2";
+  const auto held = infer(second);
+  barrier_.wait_for_arrivals(1);
+  for (const std::size_t i : {0, 1}) {
+    std::filesystem::remove_all(given[i].path);
+    std::filesystem::copy(given[i + 2].path, given[i].path);
+  }
+
+  auto loaded = std::async(std::launch::async, [&] { return server_->load("m", {}); });
+  const auto end = Clock::now() + std::chrono::seconds(20);  // Where it has to wait, for good.
+  while (answer(first) == std::vector<float>{6, 8} && Clock::now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(answer(first), ElementsAre(-3, -4));
+  EXPECT_EQ(held.reply.wait_for(milliseconds(0)), std::future_status::timeout)
+      << "version 1 had to wait until version 2's request was over";
+  barrier_.open();
+  const Status done = loaded.get();
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_THAT(answer(second), ElementsAre(3, 4));
+}
+
 TEST_F(ServerTest, MoreModelsThanTheServerTakesAreRefused) {
   add_model("double", "y");
   options_.models.push_back({"double", 2, options_.models.front().path});
