@@ -76,6 +76,7 @@ def server(models: list[str]) -> Iterator[Server]:
 
 CASES = [
     "tells_of_itself",
+    "names_an_unknown_method",
     "infers",
     "infers_asynchronously",
     "infers_in_asyncio",

@@ -19,6 +19,7 @@
 #include "penstock/grpc/listener.h"
 #include "penstock/grpc/log_lines.h"
 #include "penstock/grpc/service.h"
+#include "penstock/grpc/unknown.h"
 #include "penstock/grpc/worker_service.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/worker.h"
@@ -70,12 +71,15 @@ void limit(::grpc::ServerBuilder& builder, const serve::Limits& limits) {
 }  // namespace
 
 struct Front::State {
-  State(serve::Server& models, const serve::Access& access, serve::AccessLog* log)
-      : health(models), service(models, access, worker, log) {}
+  State(serve::Server& models, const serve::Access& access, const Options& options)
+      : health(models),
+        service(models, access, worker, options.log),
+        unknown(options.host != nullptr) {}
   std::unique_ptr<LogLines> lines;  // Null: they go where gRPC sends them.
   serve::Worker worker;
   Health health;
   Service service;
+  Unknown unknown;
   std::unique_ptr<WorkerParts> parts;  // Null: no callers of other machines.
   std::unique_ptr<WorkerService> worker_service;
   std::unique_ptr<Listener> listener;
@@ -114,7 +118,7 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
   // Of bytes that are no message it would write a line for each: strangers could fill the log.
   google::protobuf::SetLogHandler(nullptr);
   PENSTOCK_CHECK_OK(check_thread_room());
-  auto state = std::make_unique<State>(server, access, options.log);
+  auto state = std::make_unique<State>(server, access, options);
   if (options.say) state->lines = std::make_unique<LogLines>(options.say);
   PENSTOCK_CHECK_OK(state->worker.start());
   PENSTOCK_CHECK_OK(state->health.start());
@@ -126,6 +130,7 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
   limit(builder, server.limits());
   builder.RegisterService(&state->service);
   builder.RegisterService(&state->health);
+  builder.RegisterCallbackGenericService(&state->unknown);
   if (options.host != nullptr) {
     PENSTOCK_TRY(state->parts, make_parts(server, access, options));
     state->worker_service = std::make_unique<WorkerService>(*state->parts);

@@ -29,9 +29,9 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4)
 class Client:
     def __init__(self, address: str, model: str) -> None:
         self.triton = triton.InferenceServerClient(address)
-        channel = grpc.insecure_channel(address)
-        self.raw = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        self.health = health_pb2_grpc.HealthStub(channel)
+        self.channel = grpc.insecure_channel(address)
+        self.raw = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
+        self.health = health_pb2_grpc.HealthStub(self.channel)
         self.model = model
 
     def statistics(self, model: str = "add", version: str = "3"):
@@ -103,6 +103,19 @@ def tells_of_itself(client: Client) -> None:
         client.raw.RepositoryIndex,
         service_pb2.RepositoryIndexRequest(repository_name="r"),
     )
+
+
+def names_an_unknown_method(client: Client) -> None:
+    for path in (
+        "/inference.GRPCInferenceService/None",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ):
+        said = (
+            f"unknown method '{path}': this server has the services 'inference.GRPCInferenceService' and "
+            "'grpc.health.v1.Health'"
+        )
+        fails("UNIMPLEMENTED", said, client.channel.unary_unary(path), b"")
+        fails("UNIMPLEMENTED", said, next, client.channel.stream_stream(path)(iter([bytes(100_000)] * 3)))
 
 
 def infers(client: Client) -> None:
