@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -289,20 +290,28 @@ def test_files_of_tls_that_cannot_serve_are_refused_at_the_start(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--listen", "0.0.0.0:0"], "--insecure"),
-        (["--listen", "127.0.0.1:none"], "cannot be listened on"),
-        (["--listen", "nonsense"], "'nonsense' cannot be listened on"),
-        (["--http", "8000"], "'8000' cannot be listened on"),
-        (["--tls-certificate", "absent.pem", "--tls-key", "absent.key"], "'absent.pem'"),
-        (["--tls-certificate", "/", "--tls-key", "/"], "'/'"),  # A folder.
+        (["--listen", "0.0.0.0:0"], "--listen: plain text would leave this machine at '0.0.0.0:0': "),
+        (["--http", "0.0.0.0:0"], "--http: plain text would leave this machine at '0.0.0.0:0': "),
+        (["--listen", "127.0.0.1:none"], "--listen: '127.0.0.1:none' cannot be listened on: expected an address"),
+        (["--listen", "nonsense"], "--listen: 'nonsense' cannot be listened on"),
+        (["--listen", "8001"], "for this machine alone write 127.0.0.1:8001; a socket's file is unix:PATH"),
+        (["--http", "8000"], "--http: '8000' cannot be listened on"),
+        (["--listen", "127.0.0.1:9", "--http", "127.0.0.1:9"], "--http: expected another port than --listen has"),
+        (["--http", "unix:/tmp/s"], "--http: 'unix:/tmp/s' cannot be listened on: expected an address HOST:PORT"),
+        (["--tls-certificate", "absent.pem", "--tls-key", "absent.key"], "--tls-certificate: file 'absent.pem'"),
+        (["--tls-certificate", "/", "--tls-key", "/"], "--tls-certificate: file '/'"),  # A folder.
         (["--tls-key", "key.pem"], "--tls-certificate and --tls-key belong together"),
         (["x/y=model.onnx"], "without '/'"),
         (["m:x=model.onnx"], "expected a version"),
         (["absent.onnx"], "absent.onnx"),
         (["--trace", "/"], "--trace '/': cannot be written: it is a folder; give a file's name"),
         (["--trace", "/nowhere/trace.json"], "--trace '/nowhere/trace.json': cannot be written: No such file"),
-        (["--access-log", "/"], "the access log cannot be written: Is a directory"),
-        (["--tokens", "/"], "file '/': expected a file of tokens, found a folder"),
+        (["--access-log", "/"], "--access-log: file '/': the access log cannot be written: Is a directory"),
+        (["--tokens", "/"], "--tokens: file '/': expected a file of tokens, found a folder"),
+        (
+            ["--tokens", "none"],
+            "--tokens: file 'none': cannot be read: No such file or directory; 'penstock token NAME >> FILE' makes one",
+        ),
     ],
 )
 def test_it_says_what_is_wrong(models: list[str], arguments: list[str], error: str) -> None:
@@ -311,3 +320,33 @@ def test_it_says_what_is_wrong(models: list[str], arguments: list[str], error: s
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 1
     assert error in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--listen", "--http"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_port_that_another_process_has_is_named(option: str, host: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        given = {"--listen": "127.0.0.1:0", option: f"{host}:{port}"}
+        # That there is no such model would be found later: a model may take minutes to load.
+        command = [find_program(), "serve", "absent.onnx", *(word for pair in given.items() for word in pair)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{option}: " in done.stderr and f"'{host}:{port}'" in done.stderr
+    assert f"another process has port {port} (Address already in use): give another port, or 0" in done.stderr
+
+
+def test_a_sockets_file_is_taken_over_from_the_dead_alone(models: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))  # Stays when it is closed.
+    server = Server(models[0], listen=f"unix:{path}")
+    try:
+        command = [find_program(), "serve", models[0], "--listen", f"unix:{path}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout.count("gRPC on")) == (1, 0)
+        assert f"--listen: 'unix:{path}' cannot be listened on: another process listens there already" in done.stderr
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+    finally:
+        assert server.end() == 0

@@ -1,10 +1,12 @@
 """penstock worker, as callers on other machines see it: processes of their own, over real sockets."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -232,7 +234,7 @@ def test_workers_know_one_another_by_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--listen", "0.0.0.0:0"], "--insecure"),
+        (["--listen", "0.0.0.0:0"], "--listen: plain text would leave this machine"),
         (["--cache", "/proc/none"], "cannot be made"),
         (["--lease", "-1"], "--lease: expected a number from 0.001 to 60, found '-1'"),
         (["--lease", "1e9"], "--lease: expected a number from 0.001 to 60, found '1e9'"),
@@ -243,6 +245,7 @@ def test_workers_know_one_another_by_tokens(tmp_path: Path) -> None:
 def test_it_says_what_is_wrong(tmp_path: Path, arguments: list[str], error: str) -> None:
     command = [str(find_program()), "worker", *arguments]
     command += [] if "--cache" in arguments else ["--cache", str(tmp_path)]
+    command += [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode in (1, 2)
     assert error in done.stderr
@@ -255,3 +258,14 @@ def test_a_folder_of_contents_has_one_worker(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "another worker has it" in done.stderr
     assert worker.end() == 0
+
+
+def test_the_port_that_serve_and_worker_share_is_named(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # Another process has it.
+            held.enter_context(socket.create_server(("127.0.0.1", 8001)))
+        command = [str(find_program()), "worker", "--cache", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 1
+    assert "--listen: '127.0.0.1:8001' cannot be listened on: another process has port 8001" in done.stderr
+    assert "serve and worker have the same port unless they are told" in done.stderr

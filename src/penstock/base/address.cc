@@ -25,4 +25,9 @@ Result<HostAndPort> split_address(const std::string& address) {
   return HostAndPort{.host = std::move(host), .port = std::to_string(number)};
 }
 
+std::string port_is_taken(const std::string& port, const std::string& systems_reason) {
+  return concat("another process has port ", port, " (", systems_reason,
+                "): give another port, or 0 for any that is free");
+}
+
 }  // namespace penstock

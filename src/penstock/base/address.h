@@ -14,4 +14,7 @@ struct HostAndPort {
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<HostAndPort> split_address(const std::string& address);
 
+/// Why nothing can listen on a port that something listens on already, and what helps.
+std::string port_is_taken(const std::string& port, const std::string& systems_reason);
+
 }  // namespace penstock

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -38,6 +39,12 @@ std::string reason_of(int error) {
 Error cannot_listen(const std::string& address, const std::string& reason) {
   return make_error(Code::kUnavailable, "'", address, "' cannot be listened on: ", reason,
                     "; expected HOST:PORT of this machine, free, or unix:PATH");
+}
+
+Error cannot_listen(const std::string& address, const std::string& port, int error) {
+  if (error != EADDRINUSE) return cannot_listen(address, reason_of(error));
+  return make_error(Code::kUnavailable, "'", address,
+                    "' cannot be listened on: ", port_is_taken(port, reason_of(error)));
 }
 
 /// Which socket the descriptor is of: the system numbers them. 0: of none.
@@ -81,6 +88,14 @@ int listen_at(int family, const sockaddr* address, socklen_t size) {
   return made.release();
 }
 
+/// A socket that a server left refuses.
+bool is_listened_on(const sockaddr_un& address) {
+  const Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.get() < 0) return false;
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  return ::connect(made.get(), at, sizeof address) == 0 || errno == EAGAIN;  // Its queue is full.
+}
+
 }  // namespace
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
@@ -119,8 +134,12 @@ Status Listener::open_unix(const std::string& path) {
   }
   std::memcpy(static_cast<void*>(address.sun_path), path.c_str(), path.size() + 1);
   struct stat before{};
-  // A socket that a server left.
-  if (::lstat(path.c_str(), &before) == 0 && S_ISSOCK(before.st_mode)) ::unlink(path.c_str());
+  if (::lstat(path.c_str(), &before) == 0 && S_ISSOCK(before.st_mode)) {
+    if (is_listened_on(address)) {
+      return cannot_listen(address_, "another process listens there already");
+    }
+    ::unlink(path.c_str());
+  }
   const int made = listen_at(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (made < 0) return cannot_listen(address_, reason_of(errno));
   listening_.emplace_back(made);
@@ -138,13 +157,18 @@ Status Listener::open(const std::string& host, const std::string& port) {
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
   int error = 0;
+  std::set<std::string> seen;  // A name may have one address twice.
   for (const auto* at = found; at != nullptr; at = at->ai_next) {
     if (!listening_.empty()) set_port(at->ai_addr, port_of(listening_.front().get()));
+    const auto* bytes = reinterpret_cast<const char*>(at->ai_addr);
+    if (!seen.emplace(bytes, at->ai_addrlen).second) continue;
     const int made = listen_at(at->ai_family, at->ai_addr, at->ai_addrlen);
     if (made >= 0) listening_.emplace_back(made);
     if (made < 0) error = errno;
+    // Half of the name's clients would reach whoever has it.
+    if (made < 0 && error == EADDRINUSE && port != "0") return cannot_listen(text, port, error);
   }
-  if (listening_.empty()) return cannot_listen(text, reason_of(error));
+  if (listening_.empty()) return cannot_listen(text, port, error);
   return {};
 }
 

@@ -39,7 +39,8 @@ class Listener {
 
   /// Binds "HOST:PORT", "[HOST]:PORT" or "unix:PATH"; port 0: any that is free. Of a name with
   /// several addresses of this machine, all of them.
-  /// \error kUnavailable  the address cannot be listened on.
+  /// \error kUnavailable  the address cannot be listened on; another process has it, or one of
+  ///                      the name's addresses.
   static Result<std::unique_ptr<Listener>> bind(const std::string& address);
   ~Listener();
   Listener(const Listener&) = delete;

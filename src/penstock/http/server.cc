@@ -21,7 +21,11 @@ constexpr auto kLookForCertificates = std::chrono::seconds(1);
 constexpr auto kRetryAccept = std::chrono::milliseconds(100);
 
 Error cannot_listen(const std::string& address, const error_code& failed) {
-  return make_error(Code::kUnavailable, "cannot listen on '", address, "': ", failed.message());
+  std::string reason = failed.message();
+  if (failed == asio::error::address_in_use) {
+    reason = port_is_taken(address.substr(address.rfind(':') + 1), reason);
+  }
+  return make_error(Code::kUnavailable, "cannot listen on '", address, "': ", reason);
 }
 
 /// Waits for connections at one of the server's addresses.

@@ -2,6 +2,7 @@
 #include "penstock/gateway/serving.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "penstock/base/address.h"
 #include "penstock/base/option_name.h"
 #include "penstock/grpc/front.h"
+#include "penstock/grpc/listener.h"
 #include "penstock/host/host.h"
 #include "penstock/http/tls_check.h"
 #include "penstock/metrics/families.h"
@@ -54,12 +56,51 @@ Status check_models(const std::vector<serve::ModelSource>& models) {
   return {};
 }
 
-Status check_address(const std::string& address) {
-  if (address.starts_with("unix:")) return {};
-  const auto split = split_address(address);
-  if (split) return {};
-  return invalid_argument("'", address, "' cannot be listened on: ", split.error().message(),
-                          "; a socket's file is unix:PATH");
+std::string listen_option() {
+  return in_words_of_caller("--listen", "listen");
+}
+std::string http_option() {
+  return in_words_of_caller("--http", "http");
+}
+
+/// As of the option that brought it about.
+Error told_of(std::string option, Error error) {
+  return std::move(error).within(std::move(option));
+}
+Status told_of(const std::string& option, Status status) {
+  return status ? Status() : told_of(option, std::move(status).error());
+}
+
+/// Who has no certificate listens where others cannot read along.
+Status check_address(const std::string& option, const std::string& address,
+                     const Options& options) {
+  const bool http = option == http_option();
+  const bool file = !http && address.starts_with("unix:");
+  const auto split = file ? Result<HostAndPort>(HostAndPort()) : split_address(address);
+  if (split) {
+    const bool encrypted = !options.tls.key.empty();
+    return told_of(option, serve::check_exposure(address, encrypted, options.insecure));
+  }
+  return told_of(
+      option, invalid_argument("'", address, "' cannot be listened on: ", split.error().message(),
+                               http ? "" : "; a socket's file is unix:PATH"));
+}
+
+/// The option that named the file which is wrong.
+Status check_files(const TlsFiles& tls) {
+  const Status checked = http::check_tls(tls);
+  if (checked) return {};
+  const auto* place = checked.error().find(Where::kFile);
+  const std::array<std::pair<OptionName, const std::filesystem::path*>, 3> given = {{
+      {OptionName::kTlsCertificate, &tls.certificate},
+      {OptionName::kTlsKey, &tls.key},
+      {OptionName::kTlsClientAuthority, &tls.client_authority},
+  }};
+  for (const auto& [option, file] : given) {
+    if (place == nullptr || place->name != file->string()) continue;
+    return told_of(std::string(name_of(option)), checked.error());
+  }
+  return checked;
 }
 
 /// What a worker shows to others, and whom it believes there.
@@ -89,15 +130,34 @@ Status check_encryption(const Options& options) {
     return invalid_argument(OptionName::kTlsClientAuthority, " needs ", OptionName::kTlsCertificate,
                             " and ", OptionName::kTlsKey);
   }
-  const bool encrypted = !tls.key.empty();
-  if (encrypted) PENSTOCK_CHECK_OK(http::check_tls(tls));
-  PENSTOCK_CHECK_OK(check_peers(options));
-  PENSTOCK_CHECK_OK(check_address(options.grpc));
-  if (!options.http.empty()) {
-    PENSTOCK_CHECK_OK(check_address(options.http));
-    PENSTOCK_CHECK_OK(serve::check_exposure(options.http, encrypted, options.insecure));
+  if (!tls.key.empty()) PENSTOCK_CHECK_OK(check_files(tls));
+  return check_peers(options);
+}
+
+/// Of the option where it is the address that cannot be had.
+Error told_of_port(const std::string& option, Error error, const std::string& address) {
+  if (error.code != Code::kUnavailable) return error;
+  if (address == Options().grpc) {  // Nobody chose it.
+    error = std::move(error).adding("; serve and worker have the same port unless they are told");
   }
-  return serve::check_exposure(options.grpc, encrypted, options.insecure);
+  return told_of(option, std::move(error));
+}
+
+/// Before models are loaded, which may take minutes.
+Status check_port(const std::string& option, const std::string& address, const Options& options) {
+  PENSTOCK_CHECK_OK(check_address(option, address, options));
+  if (address.starts_with("unix:")) return {};
+  auto free = grpc::Listener::bind(address);
+  return free ? Status() : told_of_port(option, std::move(free).error(), address);
+}
+
+Status check_ports(const Options& options) {
+  PENSTOCK_CHECK_OK(check_port(listen_option(), options.grpc, options));
+  if (options.http.empty()) return {};
+  PENSTOCK_CHECK_OK(check_port(http_option(), options.http, options));
+  if (options.http != options.grpc || options.http.ends_with(":0")) return {};
+  return told_of(http_option(), invalid_argument("expected another port than ", listen_option(),
+                                                 " has, found '", options.http, "' for both"));
 }
 
 Result<serve::Access> open_access(const Options& options) {
@@ -147,21 +207,28 @@ class Ports final : public gateway::Serving {
   /// \pre  no other function was called before
   Status open(const Options& options, const backend::Registry& backends) {
     if (!options.access_log.empty()) {
-      PENSTOCK_TRY(log_, serve::AccessLog::open(options.access_log));
+      auto log = serve::AccessLog::open(options.access_log);
+      if (!log)
+        return told_of(in_words_of_caller("--access-log", "access_log"), std::move(log).error());
+      log_ = *std::move(log);
     }
     PENSTOCK_TRY(server_, serve::Server::start(options.server, backends));
     if (options.worker) {
       PENSTOCK_TRY(host_, host::Host::start(*server_, *options.worker));
     }
     const TlsFiles& tls = options.tls;
-    PENSTOCK_TRY(grpc_,
-                 grpc::Front::start(*server_, access_,
-                                    {.address = options.grpc,
-                                     .encryption = {tls.certificate, tls.key, tls.client_authority},
-                                     .log = log_.get(),
-                                     .host = host_.get(),
-                                     .peers = peers_of(options),
-                                     .say = options.server.warn}));
+    auto listening =
+        grpc::Front::start(*server_, access_,
+                           {.address = options.grpc,
+                            .encryption = {tls.certificate, tls.key, tls.client_authority},
+                            .log = log_.get(),
+                            .host = host_.get(),
+                            .peers = peers_of(options),
+                            .say = options.server.warn});
+    if (!listening) {
+      return told_of_port(listen_option(), std::move(listening).error(), options.grpc);
+    }
+    grpc_ = *std::move(listening);
     if (options.http.empty()) return {};
     rest::Front::Options http{.address = options.http, .log = log_.get()};
     http.say = options.server.warn;
@@ -171,7 +238,9 @@ class Ports final : public gateway::Serving {
       };
     }
     if (!tls.key.empty()) http.tls = tls;
-    PENSTOCK_TRY(http_, rest::Front::start(*server_, access_, std::move(http)));
+    auto opened = rest::Front::start(*server_, access_, std::move(http));
+    if (!opened) return told_of_port(http_option(), std::move(opened).error(), options.http);
+    http_ = *std::move(opened);
     http_address_ = http_->address();
     return {};
   }
@@ -232,6 +301,7 @@ Result<std::unique_ptr<gateway::Serving>> start(const Options& given,
   PENSTOCK_TRY(const auto options, with_models(given));
   PENSTOCK_CHECK_OK(check_models(options.server.models));
   PENSTOCK_CHECK_OK(check_encryption(options));
+  PENSTOCK_CHECK_OK(check_ports(options));
   PENSTOCK_TRY(auto access, open_access(options));
   auto ports = std::make_unique<Ports>(std::move(access), options.server.patience);
   PENSTOCK_CHECK_OK(ports->open(options, backends));

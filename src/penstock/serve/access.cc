@@ -2,6 +2,7 @@
 #include "penstock/serve/access.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -112,7 +113,11 @@ Result<std::vector<Client>> read_clients(const fs::path& file) {
         .within({Where::kFile, file.string()});
   }
   std::ifstream in(file);
-  if (!in) return not_found("cannot be read").within({Where::kFile, file.string()});
+  if (!in) {
+    return not_found("cannot be read: ", std::generic_category().message(errno),
+                     "; 'penstock token NAME >> FILE' makes one")
+        .within({Where::kFile, file.string()});
+  }
   std::vector<Client> clients;
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -248,8 +253,11 @@ Result<Access> Access::open(Options options) {
   state->options = std::move(options);
   if (const auto& file = state->options.tokens; !file.empty()) {
     state->stamp = stamp_of(file);
-    PENSTOCK_TRY(auto clients, read_clients(file));
-    state->known_clients = std::make_shared<const std::vector<Client>>(std::move(clients));
+    auto clients = read_clients(file);
+    if (!clients) {
+      return std::move(clients).error().within(std::string(name_of(OptionName::kTokens)));
+    }
+    state->known_clients = std::make_shared<const std::vector<Client>>(*std::move(clients));
     state->warn_of_nobody();
   }
   return Access(std::move(state));
