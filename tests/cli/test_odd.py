@@ -196,6 +196,36 @@ def test_so_it_is_where_only_the_run_tells(computes_the_same, penstock, well, tm
         assert "leave such frames out" in refused.err
 
 
+def test_shapes_that_a_loops_body_tells_are_not_believed(computes_the_same, penstock, tmp_path):
+    """Of a batch that it says is 3, the process ended where it was 0."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["g"], ["g_out"]),
+            helper.make_node("Neg", ["s"], ["next"]),
+            helper.make_node("LSTM", ["next", "w", "r"], ["i"], "recurrent", hidden_size=3),
+        ],
+        "body",
+        [value("k", (), TensorProto.INT64), value("g", (), TensorProto.BOOL), value("s", (2, 3, 2))],
+        [value("g_out", (), TensorProto.BOOL), value("next", (2, 3, 2)), value("i", (2, 1, 3, 3))],
+    )
+    nodes = [NEGATE, helper.make_node("Loop", ["count", "", "n"], ["last", "y"], "loop", body=body)]
+    weights = [
+        numpy_helper.from_array(np.ones((1, 12, 2), np.float32), "w"),
+        numpy_helper.from_array(np.ones((1, 12, 3), np.float32), "r"),
+    ]
+    ends = [value("x", ("t", "b", 2)), value("count", (), TensorProto.INT64)], [value("y", None)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "told", *ends, weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    onnx.save(model, tmp_path / "told.onnx")
+    frame = {"x": np.ones((4, 2, 2), np.float32), "count": np.array(2)}
+    computes_the_same(tmp_path / "told.onnx", frame)
+    np.savez(tmp_path / "empty.npz", x=np.zeros((2, 0, 2), np.float32), count=np.array(2))
+    refused = penstock("run", "told.onnx", "--inputs", "empty.npz", "-o", "out.npz")
+    assert refused.code == 1, refused
+    assert "node 'recurrent' (LSTM): ONNX Runtime ends the process on a batch without sequences" in refused.err
+
+
 def test_so_it_is_of_onnx_runtimes_own_quantised_one(penstock, tmp_path):
     weights = [
         numpy_helper.from_array(np.ones((1, 2, 12), np.int8), "w"),

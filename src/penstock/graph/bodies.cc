@@ -26,11 +26,6 @@ std::size_t count_ifs(const onnx::GraphProto& graph) {
   return count;
 }
 
-/// Sizes that the file gives to what a body is fed with need not hold for each iteration.
-void forget_shapes(onnx::ValueInfoProto& info) {
-  if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
-}
-
 class BodySimplifier {
  public:
   BodySimplifier(Draft& draft, const Engine& engine)
@@ -179,8 +174,9 @@ Result<Draft> draft_of_body(const Graph& graph, const Node& node, const onnx::Gr
   auto& body = *model.mutable_graph();
   body = nested;
   body.clear_value_info();
-  for (auto& input : *body.mutable_input()) forget_shapes(input);
-  for (auto& output : *body.mutable_output()) forget_shapes(output);
+  // Sizes that the file gives to what a body is fed with need not hold for each iteration.
+  for (auto& input : *body.mutable_input()) forget_shape(input);
+  for (auto& output : *body.mutable_output()) forget_shape(output);
   Sources sources{graph.info.ir_version, {}};
   for (const auto& constant : nested.initializer()) {
     PENSTOCK_TRY(sources.weights[constant.name()], tensor_of(constant));

@@ -395,5 +395,23 @@ TEST(KnownLoop, StaysAsItIsWhereTheFileIsAskedFor) {
   EXPECT_THAT(ops_of(graph), ElementsAre("Loop"));
 }
 
+TEST(ControlFlow, ALoopsBodyThatTellsStaleSizesIsNotBelieved) {
+  const auto text = [](const std::string& told) {
+    return concat(R"(
+      <ir_version: 8, opset_import: ["" : 17]>
+      g (float[t, 4] x, int64 k, bool c) => (float[] last, float[] all) {
+        last, all = Loop(k, c, x) <body = b (int64 i, bool go, float)",
+                  told, " s) => (bool more, float", told, " next, float", told, R"( y) {
+          more = Identity(go)
+          next = Identity(s)
+          y = Tanh(s)
+        }>
+      })");
+  };
+  EXPECT_EQ(type_text(import_text(text("[3, 4]")), "all"), "f32[unk__1,unk__0,4]");
+  EXPECT_EQ(type_text(import_text(text("[4]")), "all"), "f32");
+  EXPECT_EQ(type_text(import_text(text("[n, 4]")), "all"), "f32[unk__0,n,4]");
+}
+
 }  // namespace
 }  // namespace penstock::graph

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include <onnx/defs/schema.h>
 #include <onnx/shape_inference/implementation.h>
@@ -96,11 +97,7 @@ bool has_engine_sizes_inside(const onnx::GraphProto& graph) {
 /// take the one that an engine computes.
 void forget_sizes(onnx::GraphProto& graph) {
   graph.clear_value_info();
-  for (auto& output : *graph.mutable_output()) {
-    if (output.type().has_tensor_type()) {
-      output.mutable_type()->mutable_tensor_type()->clear_shape();
-    }
-  }
+  for (auto& output : *graph.mutable_output()) forget_shape(output);
   for (auto& node : *graph.mutable_node()) for_each_nested_graph(node, forget_sizes);
 }
 
@@ -111,6 +108,61 @@ void forget_sizes_inside(onnx::NodeProto& node) {
 }
 
 using TypesByName = std::unordered_map<std::string, onnx::TypeProto*>;
+
+bool contradicts(const onnx::TensorShapeProto::Dimension& fed,
+                 const onnx::TensorShapeProto::Dimension& told) {
+  if (!told.has_dim_value()) return false;
+  if (fed.has_dim_value()) return fed.dim_value() != told.dim_value();
+  return !made_up(fed.dim_param());
+}
+
+/// Opens the sizes that a body tells of what it is fed with, where that has others, or frames
+/// decide them: exporters leave stale ones behind. \returns whether there were any
+bool open_stale_sizes(const onnx::TypeProto& fed, onnx::ValueInfoProto& told) {
+  const bool have_shapes = fed.has_tensor_type() && fed.tensor_type().has_shape() &&
+                           told.type().has_tensor_type() && told.type().tensor_type().has_shape();
+  if (!have_shapes) return false;
+  const auto& sizes = fed.tensor_type().shape();
+  auto& shape = *told.mutable_type()->mutable_tensor_type()->mutable_shape();
+  if (sizes.dim_size() != shape.dim_size()) {
+    forget_shape(told);
+    return true;
+  }
+  bool any = false;
+  for (int axis = 0; axis < shape.dim_size(); ++axis) {
+    if (!contradicts(sizes.dim(axis), shape.dim(axis))) continue;
+    shape.mutable_dim(axis)->Clear();
+    any = true;
+  }
+  return any;
+}
+
+/// The first input of a Loop or Scan that its body carries from turn to turn, and the one behind
+/// the last: they stand at the same places in the body.
+std::pair<int, int> carried_inputs(const onnx::NodeProto& node) {
+  constexpr int kFirstOfLoop = 2;
+  if (node.op_type() == "Loop") return {kFirstOfLoop, node.input_size()};
+  for (const auto& attribute : node.attribute()) {
+    if (attribute.name() != "num_scan_inputs" || node.op_type() != "Scan") continue;
+    return {0, node.input_size() - static_cast<int>(attribute.i())};
+  }
+  return {0, 0};
+}
+
+/// What the body of a Loop or Scan tells is left out where it is stale.
+void forget_stale_sizes(onnx::NodeProto& node, const TypesByName& types) {
+  const auto [first, end] = carried_inputs(node);
+  for_each_nested_graph(node, [&](onnx::GraphProto& body) {
+    bool any = false;
+    for (int i = first; i < end && i < body.input_size(); ++i) {
+      const auto fed = types.find(node.input(i));
+      if (fed == types.end()) continue;
+      any = open_stale_sizes(*fed->second, *body.mutable_input(i)) || any;
+    }
+    if (any) forget_sizes(body);
+  });
+}
+
 using TensorsByName = std::unordered_map<std::string, const onnx::TensorProto*>;
 
 /// What an operator's data propagation sees of one node.
@@ -198,8 +250,10 @@ class Inferencer {
     }
     for (const auto& tensor : proto.initializer()) tensors_[tensor.name()] = &tensor;
     for (int i = 0; i < proto.node_size(); ++i) {
-      forget_sizes_inside(*proto.mutable_node(i));
-      infer(*proto.mutable_node(i), graph_.nodes[static_cast<std::size_t>(i)]);
+      auto& node = *proto.mutable_node(i);
+      forget_sizes_inside(node);
+      forget_stale_sizes(node, types_);
+      infer(node, graph_.nodes[static_cast<std::size_t>(i)]);
     }
     return std::move(shapes_);
   }

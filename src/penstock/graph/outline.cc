@@ -122,12 +122,26 @@ void name_dimensions(onnx::GraphProto& graph) {
   }
 }
 
+/// What a file tells of sizes behind its inputs may be wrong: ONNX Runtime warns of it and goes on,
+/// while ONNX's inference would keep what was told.
+void believe_inputs_only(onnx::GraphProto& graph) {
+  graph.clear_value_info();
+  for (auto& output : *graph.mutable_output()) forget_shape(output);
+  for (auto& node : *graph.mutable_node()) {
+    for_each_nested_graph(node, [](onnx::GraphProto& nested) {
+      for (auto& input : *nested.mutable_input()) forget_shape(input);
+      believe_inputs_only(nested);
+    });
+  }
+}
+
 Result<Outline> outline_of(std::string_view bytes, Ops ops) {
   PENSTOCK_TRY(onnx::ModelProto model, parse_model(bytes));
   Outline found;
   if (!holds(model, ops)) return found;
   normalise(model);
   PENSTOCK_CHECK_OK(inline_functions(model));
+  believe_inputs_only(*model.mutable_graph());
   name_dimensions(*model.mutable_graph());
   onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
                                      onnx::ShapeInferenceOptions(false, 0, true));

@@ -16,7 +16,8 @@
 
 namespace penstock::graph {
 
-/// A node, with the types of the values that it reads and makes as far as shapes tell them.
+/// A node, with the types of the values that it reads and makes as far as inference tells them from
+/// the model's inputs: what the file says of other shapes is not believed.
 /// Omitted ones have no name.
 struct OutlinedNode {
   using Value = std::pair<std::string, Type>;

@@ -372,6 +372,10 @@ Status fill(const Attribute& attribute, onnx::AttributeProto& proto) {
   return {};
 }
 
+void forget_shape(onnx::ValueInfoProto& info) {
+  if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
+}
+
 std::vector<std::string> captured_names(const onnx::GraphProto& graph) {
   return CaptureFinder().run(graph);
 }

@@ -47,6 +47,9 @@ Attribute attribute_of(const onnx::AttributeProto& proto);
 /// \error kDataLoss  an opaque attribute that cannot be read back.
 Status fill(const Attribute& attribute, onnx::AttributeProto& proto);
 
+/// Of a tensor only the type of its elements stays.
+void forget_shape(onnx::ValueInfoProto& info);
+
 /// For errors; see place_of_node().
 std::vector<Where> place_of(const onnx::NodeProto& node);
 
