@@ -204,7 +204,8 @@ Status Context::run_without_buffers(OrtStatus* first) {
   const OrtApi& api = *engine().api;
   const std::string_view text = api.GetErrorMessage(first);
   const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
-  const bool shape_refused = (says("hape") || says("invalid dimensions")) && !says("terminate");
+  const bool shape_refused = (says("hape") || says("invalid dimensions")) && !says("terminate") &&
+                             !names_reshape(model_->filled, text);
   if (!shape_refused || std::ranges::none_of(output_slots_, &OutputSlot::bound)) {
     return engine().check(first);
   }

@@ -104,6 +104,10 @@ Status refuse_empty(const Filled& filled, const std::string& input, const Tensor
   return {};
 }
 
+bool names_reshape(const Filled& filled, std::string_view text) {
+  return !filled.nodes.empty() && text.find(graph::kReshapeName) != text.npos;
+}
+
 Error behind_reshape(const Filled& filled, Error error) {
   constexpr std::string_view kShape = "nput shape:{";
   for (auto place = error.places.begin(); place != error.places.end(); ++place) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/backend/backend.h"
@@ -33,6 +34,9 @@ Result<Filled> filled_of(const backend::CompileRequest& request);
 
 /// \error kInvalidArgument  the tensor for `input` is empty in one of the axes; names the node.
 Status refuse_empty(const Filled& filled, const std::string& input, const Tensor& tensor);
+
+/// Whether the text of ONNX Runtime's error names a Reshape of `filled.model`.
+bool names_reshape(const Filled& filled, std::string_view text);
 
 /// ONNX Runtime's error: where a Reshape of `filled.model` failed, that of the node behind it.
 Error behind_reshape(const Filled& filled, Error error);

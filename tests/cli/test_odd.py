@@ -196,6 +196,26 @@ def test_so_it_is_where_only_the_run_tells(computes_the_same, penstock, well, tm
         assert "leave such frames out" in refused.err
 
 
+def test_a_frame_that_is_refused_there_runs_once(penstock, well, tmp_path):
+    """Counted by random numbers, of which each run draws one."""
+    model = onnx.load(recurrent(tmp_path, "LSTM", ("steps", "n", 2), "Reshape"))
+    (reshape,) = [node for node in model.graph.node if node.op_type == "Reshape"]
+    reshape.input[0] = "shifted"
+    model.graph.node.insert(0, helper.make_node("RandomUniform", [], ["drawn"], "draw", seed=1.0, shape=[1]))
+    model.graph.node.insert(2, helper.make_node("Add", ["n", "drawn"], ["shifted"], "shift"))
+    model.graph.output.append(value("drawn", (1,)))
+    onnx.save(model, tmp_path / "counted.onnx")
+    good, empty = np.ones((3, 4, 2), np.float32), np.zeros((2, 0, 2), np.float32)
+    np.savez(tmp_path / "good.npz", **{"0/x": good, "1/x": good})
+    np.savez(tmp_path / "refused.npz", **{"0/x": empty, "1/x": good})
+    well("split", "counted.onnx", "-o", "counted.penstock")  # One instance, which draws all numbers.
+    well("run", "counted.penstock", "--inputs", "good.npz", "-o", "good_out.npz")
+    refused = penstock("run", "counted.penstock", "--inputs", "refused.npz", "-o", "refused_out.npz")
+    assert refused.code == 1 and "ends the process on a batch without sequences" in refused.err, refused
+    with np.load(tmp_path / "good_out.npz") as expected, np.load(tmp_path / "refused_out.npz") as made:
+        np.testing.assert_array_equal(made["000001/drawn"], expected["000001/drawn"])
+
+
 def test_shapes_that_a_loops_body_tells_are_not_believed(computes_the_same, penstock, tmp_path):
     """Of a batch that it says is 3, the process ended where it was 0."""
     body = helper.make_graph(
