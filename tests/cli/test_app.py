@@ -762,6 +762,18 @@ def test_what_is_wrong_with_a_node_is_told_with_its_own_line(
     assert not (tmp_path / "app.penstock").exists()
 
 
+def test_devices_may_be_those_of_a_made_up_machine(well, penstock, plus, tmp_path):
+    app = {"inputs": {"x": "f32[4]"}, "nodes": {"one": {"network": "plus.onnx", "inputs": {"x": "x"}}}}
+    app |= {"outputs": {"y": "one.y"}}
+    app["nodes"]["one"] |= {"devices": "cpu:4000"}
+    made_up = {"HWLOC_SYNTHETIC": "core:4096 pu:1"}
+    made = well("split", write(tmp_path, app), "-o", "p", "--json", env=made_up).json
+    assert made["stages"][0]["devices"] == ["cpu:4000"]
+    app["nodes"]["one"] |= {"devices": "cpu:4096"}
+    refused = penstock("split", write(tmp_path, app), "-o", "p", env=made_up)
+    assert "CPU 4096 is not among those this process may use: 0-4095" in refused.error
+
+
 def test_what_fails_at_the_start_is_told_with_its_nodes_line(penstock, app, tmp_path):
     app["nodes"]["scale"]["options"] = {"factor": "much"}
     file = write(tmp_path, app)

@@ -32,6 +32,28 @@ def test_the_package_may_be_a_zip(well, chain, tmp_path, cpu):
     assert well("run", target, "--frames", "3", "--json").json["ok"] == 3
 
 
+MADE_UP = {"HWLOC_SYNTHETIC": "core:4096 pu:1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "devices"),
+    [
+        (("--cut", "1", "--devices", "cpu:4000-4001,cpu:4095"), ["cpu:4000-4001", "cpu:4095"]),
+        (("--pin", "conv1=cpu:4000"), ["cpu:4000"]),
+    ],
+)
+def test_devices_may_be_those_of_a_made_up_machine(well, chain, tmp_path, options, devices):
+    stages = well("split", chain, *options, "-o", tmp_path / "p", "--json", env=MADE_UP).json["stages"]
+    assert [stage["devices"] for stage in stages] == [[device] for device in devices]
+
+
+@pytest.mark.parametrize("option", ["--devices", "--standby", "--pin"])
+def test_a_device_that_a_made_up_machine_lacks_is_refused(penstock, chain, tmp_path, option):
+    device = "conv1=cpu:4096" if option == "--pin" else "cpu:4096"
+    refused = penstock("split", chain, option, device, "-o", tmp_path / "p", env=MADE_UP)
+    assert "CPU 4096 is not among those this process may use: 0-4095" in refused.error
+
+
 def test_pins_give_nodes_to_devices(well, chain, tmp_path, cpu):
     outcome = well("split", chain, "--pin", f"conv1=cpu:{cpu}", "-o", tmp_path / "p", "--json")
     assert outcome.json["stages"][0]["devices"] == [f"cpu:{cpu}"]

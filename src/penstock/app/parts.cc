@@ -7,6 +7,7 @@
 
 #include "penstock/backend/settings.h"
 #include "penstock/base/option_name.h"
+#include "penstock/device/topology.h"
 #include "penstock/plan/paths.h"
 #include "penstock/ready/ready.h"
 #include "penstock/session/identify.h"
@@ -76,7 +77,8 @@ Result<Part> package_part(const Node& node, const Network& network) {
 }
 
 Status check_available(const std::vector<device::Device>& devices) {
-  for (const auto& device : devices) PENSTOCK_CHECK_OK(device::check_available(device));
+  PENSTOCK_TRY(const auto cpus, device::cpus_to_plan_for());
+  for (const auto& device : devices) PENSTOCK_CHECK_OK(device::check_available(device, cpus));
   return {};
 }
 
@@ -88,7 +90,7 @@ Result<graph::Graph> import_network(const Node& node, const Network& network,
   PENSTOCK_CHECK_OK(placed(node, "standby", check_available(split.standby)));
   if (const auto* pins = std::get_if<partition::Pins>(&split.by)) {
     for (const auto& [pinned, device] : pins->nodes) {
-      PENSTOCK_CHECK_OK(placed(node, "pins", device::check_available(device)));
+      PENSTOCK_CHECK_OK(placed(node, "pins", check_available({device})));
     }
   }
   PENSTOCK_TRY(const auto backend, placed(node, "backend", backends.find(split.backend)));

@@ -5,6 +5,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/base/near_names.h"
+#include "penstock/device/topology.h"
 #include "penstock/tune/budget.h"
 #include "penstock/yaml/field.h"
 
@@ -20,7 +21,8 @@ std::chrono::microseconds milliseconds(const Field& field) {
 }
 
 std::vector<device::Device> read_devices(const Field& field) {
-  return field.take(device::parse_devices(field.string()));
+  const auto cpus = field.take(device::cpus_to_plan_for());
+  return field.take(device::parse_devices(field.string(), cpus));
 }
 
 class Reader {

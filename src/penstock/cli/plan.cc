@@ -24,7 +24,6 @@
 #include "penstock/cli/progress.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
-#include "penstock/device/place.h"
 #include "penstock/device/topology.h"
 #include "penstock/hosts/costs.h"
 #include "penstock/hosts/stages.h"
@@ -124,8 +123,7 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
                                           const graph::Graph& graph) {
   PlanModelOptions to;
   if (!options.devices.empty()) {
-    PENSTOCK_TRY(const auto topology, device::read_topology());
-    const auto cpus = device::allowed_cpus(topology);  // Of a made-up machine: its own.
+    PENSTOCK_TRY(const auto cpus, device::cpus_to_plan_for());
     auto devices = device::parse_devices(options.devices, cpus);
     if (!devices) return std::move(devices).error().within("--devices");
     for (const auto& device : *devices) PENSTOCK_CHECK_OK(device::check_available(device, cpus));

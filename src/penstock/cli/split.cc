@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,8 @@
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/device/device.h"
+#include "penstock/device/topology.h"
 #include "penstock/graph/writer.h"
 #include "penstock/plan/calls.h"
 #include "penstock/session/identify.h"
@@ -50,12 +53,22 @@ struct SplitOptions {
 };
 
 /// Devices of this machine must be there; those of others are not checked here.
-Status check_devices(const std::vector<device::Device>& devices) {
+Status check_devices(const std::vector<device::Device>& devices, const std::vector<int>& cpus) {
   for (const auto& device : devices) {
     if (device.is_remote()) continue;
-    PENSTOCK_CHECK_OK(device::check_available(device));
+    PENSTOCK_CHECK_OK(device::check_available(device, cpus));
   }
   return {};
+}
+
+/// `option` is the one that `text` is given by.
+Result<std::vector<device::Device>> to_devices(const std::string& text, const std::string& option,
+                                               const std::vector<int>& cpus) {
+  if (text.empty()) return std::vector<device::Device>();
+  auto devices = device::parse_devices(text, cpus);
+  if (!devices) return std::move(devices).error().within(option);
+  PENSTOCK_CHECK_OK(check_devices(*devices, cpus));
+  return devices;
 }
 
 Result<partition::Lanes> to_lanes(const std::vector<std::string>& lanes) {
@@ -75,6 +88,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   split.custom_ops = options.engine.custom_ops;
   split.pinned = !options.unpinned;
   split.flush_denormals = options.flush_denormals;
+  PENSTOCK_TRY(const auto cpus, device::cpus_to_plan_for());
   std::vector<std::pair<std::string, device::Device>> pins;
   for (const auto& text : options.pins) {
     PENSTOCK_TRY(const auto pair,
@@ -82,25 +96,15 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
     const auto place = concat("--pin ", text);
     auto device = device::parse_device(pair.second);
     if (!device) return std::move(device).error().within(place);
-    auto available = check_devices({*device});
+    auto available = check_devices({*device}, cpus);
     if (!available) return std::move(available).error().within(place);
     pins.emplace_back(pair.first, *device);
   }
   PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));
   PENSTOCK_TRY(split.batches, to_batches(options.batches));
   PENSTOCK_TRY(split.lanes, to_lanes(options.lanes));
-  if (!options.devices.empty()) {
-    auto devices = device::parse_devices(options.devices);
-    if (!devices) return std::move(devices).error().within("--devices");
-    PENSTOCK_CHECK_OK(check_devices(*devices));
-    split.devices = *std::move(devices);
-  }
-  if (!options.standby.empty()) {
-    auto standby = device::parse_devices(options.standby);
-    if (!standby) return std::move(standby).error().within("--standby");
-    PENSTOCK_CHECK_OK(check_devices(*standby));
-    split.standby = *std::move(standby);
-  }
+  PENSTOCK_TRY(split.devices, to_devices(options.devices, "--devices", cpus));
+  PENSTOCK_TRY(split.standby, to_devices(options.standby, "--standby", cpus));
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
   return split;
 }
@@ -158,8 +162,9 @@ void warn_of_shared_cpus(const plan::Plan& plan) {
   for (const auto& [cpu, count] : workers) {
     if (count > 1) shared.push_back(cpu);
   }
-  for (const int cpu : device::inherited_cpus()) {
-    if (!workers.contains(cpu)) free.push_back(cpu);
+  if (const auto cpus = device::cpus_to_plan_for()) {
+    std::ranges::copy_if(*cpus, std::back_inserter(free),
+                         [&](int cpu) { return !workers.contains(cpu); });
   }
   if (shared.empty()) return;
   spdlog::warn("several stages or replicas take turns on cpu {}; {}", ranges(shared),

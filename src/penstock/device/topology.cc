@@ -2,6 +2,7 @@
 #include "penstock/device/topology.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "penstock/device/cpu_info.h"
 #include "penstock/device/device.h"
 #include "penstock/device/governor.h"
+#include "penstock/device/place.h"
 
 namespace penstock::device {
 namespace {
@@ -51,13 +53,19 @@ bool is_here(hwloc_topology_t topology) {
   return hwloc_topology_is_thissystem(topology) != 0;
 }
 
+constexpr std::array<const char*, 2> kDescriptions = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"};
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
 /// What the environment describes and hwloc could not read it left out without a word.
 Status check_described(hwloc_topology_t topology) {
   if (std::getenv("HWLOC_THISSYSTEM") != nullptr) return {};  // Whatever is described is here.
-  for (const auto* name : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"}) {
-    const char* described = std::getenv(name);
-    if (described == nullptr || *described == '\0' || !is_here(topology)) continue;
-    return invalid_argument("environment variable ", name, "='", described,
+  for (const auto* name : kDescriptions) {
+    if (!is_set(name) || !is_here(topology)) continue;
+    return invalid_argument("environment variable ", name, "='", std::getenv(name),
                             "': hwloc cannot read it; expected ",
                             std::string_view(name) == "HWLOC_SYNTHETIC"
                                 ? "levels down to CPUs, such as 'pack:2 core:4 pu:1'"
@@ -155,6 +163,12 @@ Result<Topology> read_topology() {
   topology.made_up = !is_here(hwloc.get());
   if (!topology.made_up) topology.cpu_quota = device::cpu_quota();
   return topology;
+}
+
+Result<std::vector<int>> cpus_to_plan_for() {
+  if (std::ranges::none_of(kDescriptions, is_set)) return inherited_cpus();
+  PENSTOCK_TRY(const auto topology, read_topology());
+  return allowed_cpus(topology);
 }
 
 Status check_here(const Topology& topology) {

@@ -49,6 +49,10 @@ struct Topology {
 /// or the machine that the environment describes (HWLOC_SYNTHETIC, HWLOC_XMLFILE).
 Result<Topology> read_topology();
 
+/// The CPUs that a plan may name, ascending: those that the process may use, or all of the machine
+/// that the environment describes. \error those of read_topology(), where it describes one
+Result<std::vector<int>> cpus_to_plan_for();
+
 /// Whether it is this machine, so that something can run and be measured on it.
 /// \error kFailedPrecondition  it is made up
 Status check_here(const Topology& topology);
