@@ -406,6 +406,38 @@ def test_an_engine_may_keep_more_digits_than_f16_between_two_nodes(well, tmp_pat
         assert (output["verdict"], "what f16 gives" in output["allowed"]) == ("right", True)
 
 
+def f16_network(folder, random):
+    """From f32 to f16 and back; an average leaves nothing of how its input was rounded."""
+    weights = {
+        "w": random.standard_normal((16, 3, 3, 3)) / 5,
+        "g": np.ones(16),
+        "b": np.zeros(16),
+        "v": random.standard_normal((16, 10)),
+    }
+    nodes = [
+        helper.make_node("Cast", ["x"], ["h"], "narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Conv", ["h", "w"], ["c"], "conv", pads=[1] * 4),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("GlobalAveragePool", ["r"], ["a"], "pool"),
+        helper.make_node("Flatten", ["a"], ["f"], "flatten"),
+        helper.make_node("LayerNormalization", ["f", "g", "b"], ["l"], "normalise"),
+        helper.make_node("MatMul", ["l", "v"], ["m"], "product"),
+        helper.make_node("Softmax", ["m"], ["s"], "softmax"),
+        helper.make_node("Cast", ["s"], ["y"], "wide", to=TensorProto.FLOAT),
+    ]
+    ends = [value("x", [1, 3, 32, 32])], [value("y", [1, 10])]
+    return save(folder, "half", nodes, *ends, {name: array.astype(np.float16) for name, array in weights.items()})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_stages_in_f16_are_wrong_for_their_rounding(penstock, well, tmp_path, seed):
+    model = f16_network(tmp_path, np.random.default_rng(seed))
+    for cut in ("conv", "pool", "normalise", "product", "softmax"):
+        well("split", model, "--cut", "relu", "--cut", cut, "-o", "cut.penstock")
+        outcome = penstock("verify", "cut.penstock", "--frames", "12")
+        assert outcome.code in (0, 3), (cut, outcome)
+
+
 def split_streams(well, halved, tmp_path, cpu, *options):
     """Calls of up to four frames, for which the first one waits."""
     place = ("--devices", f"cpu:{cpu}", "-o", tmp_path / "p")

@@ -49,6 +49,12 @@ Comparison compare_all(const Tensor& actual, const Tensor& expected, const Toler
   return result;
 }
 
+/// Rounded to f16; where all are of f16 before, one unit in the last place larger or smaller.
+frames::Frame in_half(const frames::Frame& frame, std::uint64_t seed) {
+  auto rounded = rounded_to(DType::kF16, frame);
+  return same_values(rounded, frame) ? with_last_bits_changed(frame, seed) : rounded;
+}
+
 Tolerance with_floor(Tolerance tolerance, double floor) {
   tolerance.floor = std::max(floor, kLeastNormal);
   return tolerance;
@@ -291,7 +297,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   if (std::ranges::any_of(setting.known, &KnownOutput::half)) {
     PENSTOCK_CHECK_OK(reference.begin_sequence());
     for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      if (const auto rounded = reference.run(rounded_to(DType::kF16, frames[f]))) {
+      if (const auto rounded = reference.run(in_half(frames[f], f + 1))) {
         judge.note_half(f, *rounded, setting.known);
       }
     }

@@ -2,6 +2,7 @@
 #include "penstock/measure/judge.h"
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/measure/variants.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock::measure {
 namespace {
@@ -174,6 +176,32 @@ TEST(Judge, AllowsAnEngineToKeepMoreDigitsThanF16) {
   EXPECT_EQ(verdict_on(judge, frames, in(DType::kBF16)).finding, Finding::kWrong);
   // Of a network that does not compute in f16, it is a fault.
   EXPECT_EQ(verdict_on(judge_of(f32, frames), frames, in(DType::kF16)).finding, Finding::kWrong);
+}
+
+TEST(Judge, AllowsAnEngineToKeepMoreDigitsThanF16OfInputsOfF16) {
+  const auto f16 = [](const Tensor& x, const std::function<double(double)>& f) {
+    return tensor<std::uint16_t>(DType::kF16, [&](auto i) {
+      const double number = number_from_bits(DType::kF16, x.as<std::uint16_t>()[i]);
+      return static_cast<std::uint16_t>(bits_from_number(DType::kF16, f(number)));
+    });
+  };
+  std::vector<frames::Frame> frames;
+  for (const auto& frame : some_frames()) {
+    frames.push_back({tensor<std::uint16_t>(DType::kF16, [&](auto i) {
+      return static_cast<std::uint16_t>(bits_from_number(DType::kF16, frame[0].as<float>()[i]));
+    })});
+  }
+  const auto rounds_twice = [&](const Tensor& x) {
+    return f16(f16(x, [](double y) { return 1.7 * y; }), [](double y) { return 2.3 * y - 6; });
+  };
+  const auto rounds_once = [&](double offset) {
+    return [&, offset](const Tensor& x) {
+      return f16(x, [=](double y) { return 2.3 * 1.7 * y - 6 + offset; });
+    };
+  };
+  const auto judge = judge_of(rounds_twice, frames, {.half = true});
+  EXPECT_EQ(verdict_on(judge, frames, rounds_once(0)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, rounds_once(0.1)).finding, Finding::kWrong);
 }
 
 /// Two outputs, each a function of one input.

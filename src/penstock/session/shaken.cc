@@ -1,10 +1,12 @@
-// Changes the last bits of the steps' sizes, differently by seed, and writes the model anew.
+// Changes the last bits of steps and of weights of f16, by seed, and writes the model anew.
 #include "penstock/session/shaken.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "penstock/base/files.h"
@@ -20,6 +22,8 @@ namespace {
 constexpr std::uint64_t kWays = 6;
 /// In the last place: another engine adds in another order before each step.
 constexpr std::uint64_t kUnits = 8;
+/// Of a weight of f16, as each sum is rounded to f16 anew.
+constexpr std::uint64_t kHalfUnits = 1;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
 /// Whether a node that rounds to steps, or reads what was, takes it: as the size of a step.
@@ -28,6 +32,15 @@ bool is_of_steps(const graph::Graph& graph, const graph::Value& value) {
     const auto& op = graph.node(id).op;
     return op == "QuantizeLinear" || op == "DequantizeLinear" || op.starts_with("QLinear");
   });
+}
+
+/// Whether a node multiplies by it, and rounds the sums to f16.
+bool is_half_weight(const graph::Graph& graph, const graph::Value& value) {
+  constexpr std::array<std::string_view, 4> kProducts = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+  return value.constant->dtype() == DType::kF16 &&
+         std::ranges::any_of(value.consumers, [&](graph::NodeId id) {
+           return std::ranges::count(kProducts, graph.node(id).op) > 0;
+         });
 }
 
 Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package& package,
@@ -43,13 +56,16 @@ Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package&
   bool any = false;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     auto& value = graph.values[i];
-    if (!value.constant || !is_of_steps(graph, value)) continue;
+    if (!value.constant) continue;
+    const bool half = is_half_weight(graph, value);
+    if (!half && !is_of_steps(graph, value)) continue;
     any = true;
-    auto changed =
-        measure::with_last_bits_changed({*value.constant}, seed * graph.values.size() + i, kUnits);
+    auto changed = measure::with_last_bits_changed(
+        {*value.constant}, seed * graph.values.size() + i, half ? kHalfUnits : kUnits);
     value.constant = std::move(changed.front());
   }
-  if (!any) return make_error(Code::kFailedPrecondition, "the model rounds to no steps");
+  if (!any)
+    return make_error(Code::kFailedPrecondition, "the model rounds neither to steps nor to f16");
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   std::filesystem::path copy = *folder / "model.onnx";
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
