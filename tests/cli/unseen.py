@@ -311,6 +311,19 @@ def weights_of_four_bits(folder: Path) -> Unseen:
 
 
 @network
+def four_bits_between_two_nodes(folder: Path) -> Unseen:
+    nodes = [
+        op("MatMul", "x w", "m"),
+        op("QuantizeLinear", "m step middle", "q"),
+        op("DequantizeLinear", "q step middle", "d"),
+        op("Tanh", "d", "y"),
+    ]
+    weights = {"w": weights_of(0, 16, 8), "step": np.float32(0.3)}
+    weights |= {"middle": helper.make_tensor("middle", TensorProto.UINT4, [], [8])}
+    return Unseen(save(folder, nodes, [value("x", [2, 16])], [value("y", [2, 8])], weights, opset=21), drawn(2, 16))
+
+
+@network
 def keys_and_values_of_the_past(folder: Path) -> Unseen:
     """A step of a decoder: its places are rows of a short table, its mask is as long as past and step."""
     nodes = [

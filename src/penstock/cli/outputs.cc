@@ -24,11 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_npy_form(const Tensor& value) {
-  return value.kind() == Tensor::Kind::kStrings ||
-         (value.kind() == Tensor::Kind::kDense && bits_of(value.dtype()) >= 8);
-}
-
 Status write_pb(const Tensor& value, const std::string& name, const fs::path& file) {
   PENSTOCK_TRY(const auto bytes, graph::tensor_to_onnx(value, name));
   return write_whole_file(file, bytes);

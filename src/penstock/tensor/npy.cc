@@ -313,6 +313,11 @@ Result<Tensor> read_npy(const fs::path& file, std::optional<DType> expected) {
   return tensor;
 }
 
+bool has_npy_form(const Tensor& tensor) {
+  return tensor.kind() == Tensor::Kind::kStrings ||
+         (tensor.kind() == Tensor::Kind::kDense && bits_of(tensor.dtype()) >= 8);
+}
+
 Status write_npy(const Tensor& tensor, const fs::path& file) {
   auto status = write_file(tensor, file);
   if (!status) return std::move(status).error().within({Where::kFile, file.string()});

@@ -24,6 +24,9 @@ namespace penstock {
 Result<Tensor> read_npy(const std::filesystem::path& file,
                         std::optional<DType> expected = std::nullopt);
 
+/// Whether write_npy() takes what it is: dense or texts, and of no packed 4- or 2-bit kind.
+bool has_npy_form(const Tensor& tensor);
+
 /// Writes a dense or string tensor; read_npy() gives the same back (8-bit floats when named there).
 /// \error kInvalidArgument    a sequence, a packed 4- or 2-bit kind, or text that is not UTF-8.
 /// \error kPermissionDenied, kResourceExhausted  the file cannot be written.
