@@ -324,6 +324,22 @@ def four_bits_between_two_nodes(folder: Path) -> Unseen:
 
 
 @network
+def texts_and_numbers_of_one_row_each(folder: Path) -> Unseen:
+    """Of texts too the frames say how many there are: both are joined."""
+    nodes = [
+        op("LabelEncoder", "city", "number", domain="ai.onnx.ml", classes_strings=["oslo", "rome"]),
+        op("Cast", "number", "known", to=F32),
+        op("FeatureVectorizer", "x known", "rows", domain="ai.onnx.ml", inputdimensions=[3, 1]),
+        op("MatMul", "rows w", "y"),
+    ]
+    inputs = [value("x", ["n", 3]), value("city", ["n", 1], TensorProto.STRING)]
+    weights = {"w": weights_of(0, 4, 2)}
+    file = save(folder, nodes, inputs, [value("y", ["n", 2])], weights, domains=("ai.onnx.ml",))
+    cities = np.array([["rome"], ["bern"], ["oslo"]])
+    return Unseen(file, drawn(3, 3, city=lambda i: np.roll(cities, i, axis=0)))
+
+
+@network
 def keys_and_values_of_the_past(folder: Path) -> Unseen:
     """A step of a decoder: its places are rows of a short table, its mask is as long as past and step."""
     nodes = [

@@ -171,7 +171,9 @@ const std::vector<std::int64_t>* Activations::dims_of(const std::string& tensor)
 }
 
 Status Activations::keep(std::size_t frame, const std::string& tensor, const Tensor& value) {
-  if (value.kind() != Tensor::Kind::kDense) return {};
+  const bool is_tensor =
+      value.kind() == Tensor::Kind::kDense || value.kind() == Tensor::Kind::kStrings;
+  if (!is_tensor) return {};
   if (frame == 0) dims_[tensor].assign(value.dims().begin(), value.dims().end());
   if (kept_ == Kept::kSizes && !is_wide_integer(value.dtype())) return {};
   if (!has_npy_form(value)) return {};  // Of 4 bits: parts that read it are timed on random ones.
