@@ -206,6 +206,7 @@ REFUSALS = {
     "verify two.penstock --model folder": Refusal("file 'folder'", "expected a file", "found a folder", "'folder'"),
     "bench two.penstock --model text.npy --seconds 0.2": NO_MODEL,
     "verify lookup.penstock --input i=far.npy": OUTSIDE,
+    "verify tow.penstock": Refusal("'tow.penstock'", "'penstock split'", "no such folder or zip", "did you mean"),
     "verify chain.onnx": Refusal("'chain.onnx'", "expected a package", "found another file", "'penstock split' makes"),
     "build chain.onnx --backends none -o b": NO_BACKEND,
     "build chain.onnx --devices cpu:4095 -o b": NO_CPU,

@@ -94,3 +94,18 @@ def test_a_map_as_an_input_is_refused_with_what_to_do(penstock, tmp_path):
         said = penstock(*command).error
         assert "input 'words'" in said
         assert "begin the network behind the node that reads it" in said
+
+
+def test_a_build_takes_texts_that_are_bytes(well, tmp_path):
+    """Of a picture that a node decodes, say. They have no .npy form, in which parts keep what they are timed on."""
+    nodes = [
+        op("LabelEncoder", "text", "number", domain="ai.onnx.ml", classes_strings=["oslo", "rome"]),
+        op("Cast", "number", "known", to=F32),
+        op("MatMul", "known w", "y"),
+    ]
+    inputs = [value("text", [1, 1], onnx.TensorProto.STRING)]
+    weights = {"w": weights_of(0, 1, 2)}
+    file = save(tmp_path, nodes, inputs, [value("y", [1, 2])], weights, domains=("ai.onnx.ml",))
+    text = onnx.TensorProto(data_type=onnx.TensorProto.STRING, dims=[1, 1], string_data=[b"\xff\xd8\xff"])
+    (tmp_path / "text.pb").write_bytes(text.SerializeToString())
+    well("build", file, "-o", "built.penstock", "--budget", "1s", "--input", "text=text.pb")

@@ -1259,6 +1259,8 @@ def test_the_trace_is_written(model: Path, tmp_path: Path) -> None:
     with penstock.split(model, trace=True) as running:
         running(frame(1))
         running.trace(tmp_path / "trace.json")
+        with pytest.raises(penstock.NotFound, match="'away/t.json': No such file or directory; make the folder 'away'"):
+            running.trace(Path("away/t.json"))
     assert json.loads((tmp_path / "trace.json").read_text())
     with penstock.split(model) as running, pytest.raises(penstock.FailedPrecondition, match="set trace=True$"):
         running.trace(tmp_path / "trace.json")

@@ -350,3 +350,13 @@ def test_a_sockets_file_is_taken_over_from_the_dead_alone(models: list[str], tmp
             client.connect(str(path))
     finally:
         assert server.end() == 0
+
+
+def test_a_socket_of_another_kind_that_is_in_use_stays(models: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as used:
+        used.bind(str(path))
+        command = [find_program(), "serve", models[0], "--listen", f"unix:{path}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        assert (done.returncode, done.stdout.count("gRPC on")) == (1, 0)
+        assert "another process listens there already" in done.stderr and path.is_socket()

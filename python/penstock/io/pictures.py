@@ -78,6 +78,8 @@ def write_image(path: Path, image: Array) -> None:
     if not kinds:
         raise InvalidArgument(f"picture '{file}': no kind of picture ends in '{kind}'; try .png or .jpg")
     made = BytesIO()  # OpenCV does not tell of a full disk.
+    made.name = file  # By which Pillow chooses among forms of one kind.
+    refused = (library.error,) if name == "cv2" else ()
     try:
         if name == "cv2":
             able, data = library.imencode(kind, image[:, :, ::-1] if image.ndim == 3 else image)
@@ -86,7 +88,7 @@ def write_image(path: Path, image: Array) -> None:
             made.write(data)
         else:
             library.fromarray(np.ascontiguousarray(image)).save(made, library.registered_extensions()[kind])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, *refused) as error:
         raise PermissionDenied(f"picture '{file}': cannot be written: {error}") from error
     write_whole_file(file, lambda out: out.write(made.getbuffer()), what="picture ")
 

@@ -19,8 +19,8 @@ constexpr std::string_view kPluginPrefix = "libpenstock_backend_";
 
 /// Empty: there is something to try.
 std::string why_empty(const std::filesystem::path& place) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(place, ignored)) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(place, unknown) && !unknown) {
     return concat(kVariable, ": '", place.string(), "': no such folder or file",
                   did_you_mean_file(place));
   }

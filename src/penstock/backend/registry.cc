@@ -83,8 +83,8 @@ Registry Registry::load() {
   Registry registry;
   std::vector<fs::path> places = places_of_environment();
   std::erase_if(places, [](const auto& place) {  // Told of below.
-    std::error_code ignored;
-    return !fs::exists(place, ignored);
+    std::error_code unknown;
+    return !fs::exists(place, unknown) && !unknown;
   });
   std::ranges::copy(default_places(), std::back_inserter(places));
   for (const auto& place : places) {

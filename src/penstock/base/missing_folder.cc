@@ -9,7 +9,7 @@ namespace penstock {
 
 std::string about_missing_folder(const std::filesystem::path& folder) {
   std::error_code unknown;
-  if (std::filesystem::exists(folder, unknown)) return "";
+  if (std::filesystem::exists(folder, unknown) || unknown) return "";
   return concat("; make the folder '", folder.string(), "' first");
 }
 

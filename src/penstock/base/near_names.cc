@@ -31,12 +31,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
   return row.back();
 }
 
-}  // namespace
-
-std::string did_you_mean(std::string_view text, const std::vector<std::string>& names) {
+/// Of the text so many characters say something.
+std::string did_you_mean(std::string_view text, const std::vector<std::string>& names,
+                         std::size_t telling) {
   constexpr std::size_t kMost = 3;
-  const auto written = text.size() - std::min(text.find_first_not_of('-'), text.size());
-  const auto limit = std::max<std::size_t>(2, written / 3);  // Of '--page' the dashes say nothing.
+  const auto limit = std::max<std::size_t>(2, telling / 3);
   std::vector<std::pair<std::size_t, std::string>> found;
   for (const auto& name : names) {
     const bool inside = text.size() >= 3 && name.find(text) != name.npos;
@@ -53,6 +52,13 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
   return nearest.empty() ? std::string() : "; did you mean " + join(nearest, " or ") + "?";
 }
 
+}  // namespace
+
+std::string did_you_mean(std::string_view text, const std::vector<std::string>& names) {
+  const auto dashes = std::min(text.find_first_not_of('-'), text.size());
+  return did_you_mean(text, names, text.size() - dashes);
+}
+
 std::string did_you_mean_file(const std::filesystem::path& file) {
   constexpr std::size_t kMost = 1000;  // A folder of a million pictures is not read for a hint.
   std::vector<std::string> names;
@@ -64,7 +70,7 @@ std::string did_you_mean_file(const std::filesystem::path& file) {
     names.push_back(entry->path().filename().string());
   }
   std::ranges::sort(names);
-  return did_you_mean(file.filename().string(), names);
+  return did_you_mean(file.filename().string(), names, file.stem().string().size());
 }
 
 }  // namespace penstock

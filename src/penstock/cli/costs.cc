@@ -34,7 +34,7 @@ Result<cost::Database> open(const CostsOptions& options) {
   const auto& named = options.database;
   if (named.empty()) return cost::Database::open(cost::Database::default_path());
   std::error_code unknown;
-  if (options.action != "import" && !std::filesystem::exists(named, unknown)) {
+  if (options.action != "import" && !std::filesystem::exists(named, unknown) && !unknown) {
     return not_found("--database '", named.string(),
                      "': no such file; expected a database of costs", did_you_mean_file(named));
   }

@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/app.h"
+#include "penstock/base/near_names.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
@@ -49,7 +50,8 @@ struct VerifyOptions {
 Status check_package(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    return not_found("'", path.string(), "': no such folder or zip; 'penstock split' makes one");
+    return not_found("'", path.string(), "': no such folder or zip; 'penstock split' makes one",
+                     did_you_mean_file(path));
   }
   const auto kind = identify(path);
   if (kind == FileKind::kPackage) return {};

@@ -38,7 +38,8 @@ std::string reason_of(int error) {
 
 Error cannot_listen(const std::string& address, const std::string& reason) {
   return make_error(Code::kUnavailable, "'", address, "' cannot be listened on: ", reason,
-                    "; expected HOST:PORT of this machine, free, or unix:PATH");
+                    "; expected HOST:PORT of this machine, free",
+                    address.starts_with("unix:") ? ", or unix:PATH" : "");
 }
 
 Error cannot_listen(const std::string& address, const std::string& port, int error) {
@@ -88,12 +89,13 @@ int listen_at(int family, const sockaddr* address, socklen_t size) {
   return made.release();
 }
 
-/// A socket that a server left refuses.
+/// A socket that a server left refuses; one in use may be another user's, or of another kind.
 bool is_listened_on(const sockaddr_un& address) {
   const Descriptor made(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.get() < 0) return false;
   const auto* at = reinterpret_cast<const sockaddr*>(&address);
-  return ::connect(made.get(), at, sizeof address) == 0 || errno == EAGAIN;  // Its queue is full.
+  return ::connect(made.get(), at, sizeof address) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 // Writes each event as a line of JSON at once, after a head with the times of two clocks.
 #include "penstock/pipeline/trace_file.h"
 
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/files.h"
+#include "penstock/base/missing_folder.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -40,9 +43,12 @@ std::int64_t now_of() {
 
 Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
   std::ofstream out(file);
-  if (!out)
-    return not_found("trace: cannot write '", file.string(),
-                     "'; is its folder there, and may it be written to?");
+  if (!out) {
+    const std::error_code reason(errno, std::generic_category());
+    const auto folder = file.has_parent_path() ? file.parent_path() : ".";
+    return not_found("trace: cannot write '", file.string(), "': ", reason.message(),
+                     about_missing_folder(folder));
+  }
   const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},
                        {"unix_ns", now_of<std::chrono::system_clock>()}};
   out << R"({"displayTimeUnit":"ns","otherData":)" << clocks.dump() << ",\"traceEvents\":[\n";

@@ -137,7 +137,7 @@ Status check_encryption(const Options& options) {
 /// Of the option where it is the address that cannot be had.
 Error told_of_port(const std::string& option, Error error, const std::string& address) {
   if (error.code != Code::kUnavailable) return error;
-  if (address == Options().grpc) {  // Nobody chose it.
+  if (option == listen_option() && address == Options().grpc) {  // Nobody chose it.
     error = std::move(error).adding("; serve and worker have the same port unless they are told");
   }
   return told_of(option, std::move(error));
@@ -146,18 +146,20 @@ Error told_of_port(const std::string& option, Error error, const std::string& ad
 /// Before models are loaded, which may take minutes.
 Status check_port(const std::string& option, const std::string& address, const Options& options) {
   PENSTOCK_CHECK_OK(check_address(option, address, options));
-  if (address.starts_with("unix:")) return {};
+  if (option == listen_option() && address.starts_with("unix:")) return {};
   auto free = grpc::Listener::bind(address);
   return free ? Status() : told_of_port(option, std::move(free).error(), address);
 }
 
 Status check_ports(const Options& options) {
+  PENSTOCK_CHECK_OK(check_address(listen_option(), options.grpc, options));
+  if (options.http == options.grpc && !options.http.ends_with(":0")) {
+    return told_of(http_option(), invalid_argument("expected another port than ", listen_option(),
+                                                   " has, found '", options.http, "' for both"));
+  }
   PENSTOCK_CHECK_OK(check_port(listen_option(), options.grpc, options));
   if (options.http.empty()) return {};
-  PENSTOCK_CHECK_OK(check_port(http_option(), options.http, options));
-  if (options.http != options.grpc || options.http.ends_with(":0")) return {};
-  return told_of(http_option(), invalid_argument("expected another port than ", listen_option(),
-                                                 " has, found '", options.http, "' for both"));
+  return check_port(http_option(), options.http, options);
 }
 
 Result<serve::Access> open_access(const Options& options) {
