@@ -1041,6 +1041,26 @@ TEST_F(DomainStates, GoOverToAnotherPlan) {
   EXPECT_EQ(step(3), 6);
 }
 
+TEST_F(DomainStates, ThatCannotGoOverLeaveThePlanThatRuns) {
+  build();
+  std::atomic<bool> fails{false};
+  memory().on_copy = [&](const Tensor& from, const auto&) -> Status {
+    const bool restored = from.in_host_memory() && value_of(from) == 3;
+    return fails && restored ? Status(make_error(Code::kInternal, "the copy failed")) : Status();
+  };
+  start();
+  EXPECT_EQ(step(3), 3);
+  fails = true;
+  const auto plan = network.with({.capacity = 4});
+  const Status refused = pipeline->replace(plan, network.folder, network.registry);
+  fails = false;
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("replace: state 's': the copy failed"));
+  EXPECT_EQ(step(4), 7);
+  ASSERT_TRUE(pipeline->replace(plan, network.folder, network.registry));
+  EXPECT_EQ(step(5), 12);
+}
+
 TEST_F(DomainStates, AreNotInTheHostsMemory) {
   build(false, 4);
   const auto there =

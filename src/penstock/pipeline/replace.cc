@@ -132,8 +132,9 @@ Result<std::vector<StreamStates>> save_states(const State& state) {
   return saved;
 }
 
-// \pre  no frame was pushed yet.
+// The new plan's next frame reads them. \pre  it runs, and no plan goes on in the old one's place.
 Status restore_states(const State& old, State& fresh, const std::vector<StreamStates>& saved) {
+  fresh.begin_at(old.source.done());  // As Generations::link() does: states go by frames.
   for (const auto& [stream, values] : saved) {
     PENSTOCK_TRY(const auto seat,
                  fresh.streams->admit(stream, [](Streams::Seat, FrameNumber) { return Status(); }));
@@ -231,7 +232,8 @@ class Swap {
       done = in_pushers_turn([&]() -> Status {
         if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
         PENSTOCK_TRY(const auto saved, save_states(*old_));
-        return go_on_with(fresh, saved);
+        PENSTOCK_CHECK_OK(restore_states(*old_, *fresh, saved));
+        return go_on_with(fresh);
       });
     generations_.ended = !done;
     linked.set_value(static_cast<bool>(done));
@@ -276,9 +278,10 @@ class Swap {
     old_->end();
     generations_.note_ended(*old_);
     Status started = start_generation(*fresh);
+    if (started) started = guarded([&] { return restore_states(*old_, *fresh, saved); });
     if (started) started = may_go();
     if (started) {
-      started = go_on_with(fresh, saved);
+      started = go_on_with(fresh);
       fresh->delivery.release();
       return started;
     }
@@ -286,18 +289,17 @@ class Swap {
     PENSTOCK_TRY(const auto again,
                  make_generation(between.plan, between.folder, between.backends, between.options));
     Status restored = start_generation(*again);
-    if (restored) restored = go_on_with(again, saved);
+    if (restored) restored = restore_states(*old_, *again, saved);
+    if (restored) restored = go_on_with(again);
     again->delivery.release();
     if (restored) return started;
     return std::move(started).error().adding(
         concat("; and the plan before it did not start again: ", restored.error().message()));
   }
 
-  // Its first frame is the next one, and reads the states that were saved.
-  Status go_on_with(const std::shared_ptr<State>& fresh, const std::vector<StreamStates>& saved) {
+  // Its first frame is the next one.
+  Status go_on_with(const std::shared_ptr<State>& fresh) {
     PENSTOCK_CHECK_OK(generations_.link(fresh));
-    Status carried = guarded([&] { return restore_states(*old_, *fresh, saved); });
-    if (!carried) fresh->cancel(std::move(carried).error());  // Memory ran out.
     fresh->gate.open();
     return {};
   }

@@ -560,8 +560,8 @@ class Checker {
       add(place, ": the first frame reads zeros of ", to->type,
           ": expected a fixed shape of numbers, or its first value (",
           in_words_of_caller(concat("--state ", state.from, "=", state.to, ":FILE.npy"),
-                             concat("states={'", state.from, "': ('", state.to, "', ARRAY)}")),
-          "; of a cache that grows, an empty array)");
+                             concat("states={'", state.from, "': ('", state.to, "', 'FILE.npy')}")),
+          "; of a cache that grows, with an empty array)");
     }
   }
 
