@@ -23,6 +23,8 @@ constexpr double kMostStrange = 0.25;
 constexpr double kOwnMargin = 2;
 /// By how much frames differ that can be told apart, in what the reference differs by from itself.
 constexpr double kOwnApart = 10;
+/// By how much jumps of one step differ, as both their ends are rounded.
+constexpr double kStepRounding = 1e-3;
 /// Of the frames that were not asked for.
 constexpr double kLuck = 1.25;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -68,6 +70,14 @@ bool are_apart(const OwnJumps& own) {
   const auto all = sum_of(own.selves);
   const bool by_size = std::isfinite(all.size()) && own.frames.size() >= kOwnApart * all.size();
   return by_size || own.frames.share() >= kOwnApart * all.share();
+}
+
+/// Without an engine's setting in which the reference differs from itself more than its frames do:
+/// it computes something else there. All stay where frames are not told apart without it either.
+OwnJumps without_strangers(const OwnJumps& own) {
+  OwnJumps rest = own;
+  std::erase_if(rest.selves, [&](const auto& self) { return self.size() > own.frames.size(); });
+  return are_apart(rest) ? rest : own;
 }
 
 bool equals_another(const FoundJumps& found) {
@@ -282,7 +292,8 @@ double Differences::size() const {
   return values == 0 ? 0 : std::sqrt(squares / static_cast<double>(values));
 }
 
-JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& own) {
+JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all) {
+  const OwnJumps own = without_strangers(all);
   std::vector<double> shares;
   double largest = 0;
   for (const auto& self : own.selves) {
@@ -303,7 +314,8 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& own) {
   if (strange || is_outside(found.all, verdict)) return verdict;
   verdict.likeness = Likeness::kOpen;
   verdict.share = std::min({verdict.share, (mean + own.narrow.share()) / 2, kMostSure});
-  verdict.size = std::clamp((largest + own.narrow.largest) / 2, largest, furthest);
+  verdict.size =
+      (1 + kStepRounding) * std::clamp((largest + own.narrow.largest) / 2, largest, furthest);
   const bool tells =
       own.narrow.share() >= kOwnMargin * mean && are_apart(own) &&
       std::ranges::all_of(own.faults, [&](const auto& fault) { return is_told(fault, verdict); });

@@ -69,7 +69,8 @@ struct JumpVerdict {
 /// shifted values and one wrong block, each in half of the places where it is planted, and that
 /// frames differ ten times as much as the reference from itself. What equals one of the
 /// other references is kOwn: an optimised run of quantised nodes may round all frames otherwise.
-JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& own);
+/// A way in which the reference differs from itself more than its frames do counts for nothing.
+JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all);
 
 /// One frame of a trial.
 struct JudgedFrame {

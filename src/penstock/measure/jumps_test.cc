@@ -47,6 +47,8 @@ TEST(Jumps, AreOpenWhereTheyGoNearlyAsFarAsThoseOfBf16) {
   own.narrow = some(0.75, 0.05);  // No further than the reference's own.
   EXPECT_EQ(likeness(found(0.2, 0.1), own), Likeness::kOwn);
   EXPECT_EQ(likeness(found(0.2, 0.11), own), Likeness::kOpen);
+  own.narrow = some(0.75, 0.1);
+  EXPECT_EQ(likeness(found(0.2, 0.10002), own), Likeness::kOwn);  // Steps of one size.
 }
 
 TEST(Jumps, AreAFaultWhereTheyGoFurtherOrAreMoreOften) {
@@ -108,6 +110,15 @@ TEST(Jumps, AreTheReferencesOwnWhereAnotherReferenceHasTheSame) {
   EXPECT_EQ(likeness(here, jumping()), Likeness::kOwn);
   here.from_others = {{}};  // It failed.
   EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
+}
+
+TEST(Jumps, AreThoseOfSettingsThatComputeNothingElse) {
+  auto own = jumping();
+  own.selves.push_back(some(0.33, 40));
+  EXPECT_EQ(likeness(found(0.2, 0.12), own), Likeness::kOwn);
+  EXPECT_EQ(likeness(found(0.02, 5), own), Likeness::kNone);
+  own.frames = some(0.95, 0.4);  // They could not be told apart without it either.
+  EXPECT_EQ(likeness(found(0.02, 5), own), Likeness::kOpen);
 }
 
 TEST(Jumps, OfMoreThanHalfOfTheValuesAreOpenAtMost) {
