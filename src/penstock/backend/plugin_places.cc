@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/missing_folder.h"
 #include "penstock/base/near_names.h"
 
 namespace penstock::backend {
@@ -19,8 +20,7 @@ constexpr std::string_view kPluginPrefix = "libpenstock_backend_";
 
 /// Empty: there is something to try.
 std::string why_empty(const std::filesystem::path& place) {
-  std::error_code unknown;
-  if (!std::filesystem::exists(place, unknown) && !unknown) {
+  if (is_absent(place)) {
     return concat(kVariable, ": '", place.string(), "': no such folder or file",
                   did_you_mean_file(place));
   }

@@ -10,6 +10,7 @@
 
 #include "penstock/backend/engine_places.h"
 #include "penstock/backend/plugin_places.h"
+#include "penstock/base/missing_folder.h"
 
 namespace penstock::backend {
 namespace {
@@ -82,10 +83,7 @@ Registry Registry::load() {
   load_unwinder();
   Registry registry;
   std::vector<fs::path> places = places_of_environment();
-  std::erase_if(places, [](const auto& place) {  // Told of below.
-    std::error_code unknown;
-    return !fs::exists(place, unknown) && !unknown;
-  });
+  std::erase_if(places, is_absent);  // Told of below.
   std::ranges::copy(default_places(), std::back_inserter(places));
   for (const auto& place : places) {
     for (const auto& file : plugins_at(place)) {

@@ -7,9 +7,13 @@
 
 namespace penstock {
 
-std::string about_missing_folder(const std::filesystem::path& folder) {
+bool is_absent(const std::filesystem::path& path) {
   std::error_code unknown;
-  if (std::filesystem::exists(folder, unknown) || unknown) return "";
+  return !std::filesystem::exists(path, unknown) && !unknown;
+}
+
+std::string about_missing_folder(const std::filesystem::path& folder) {
+  if (!is_absent(folder)) return "";
   return concat("; make the folder '", folder.string(), "' first");
 }
 

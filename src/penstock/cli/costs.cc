@@ -5,9 +5,9 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
-#include <system_error>
 
 #include "penstock/base/files.h"
+#include "penstock/base/missing_folder.h"
 #include "penstock/base/near_names.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/json.h"
@@ -33,8 +33,7 @@ struct CostsOptions {
 Result<cost::Database> open(const CostsOptions& options) {
   const auto& named = options.database;
   if (named.empty()) return cost::Database::open(cost::Database::default_path());
-  std::error_code unknown;
-  if (options.action != "import" && !std::filesystem::exists(named, unknown) && !unknown) {
+  if (options.action != "import" && is_absent(named)) {
     return not_found("--database '", named.string(),
                      "': no such file; expected a database of costs", did_you_mean_file(named));
   }
