@@ -13,7 +13,6 @@ namespace penstock::synthetic {
 namespace {
 
 using plan::Field;
-using plan::Json;
 
 constexpr std::array<std::pair<std::string_view, Kind>, 15> kKinds = {{
     {"crash", Kind::kCrash},
@@ -216,12 +215,11 @@ Spot spot_of(const device::Topology& topology, const std::vector<int>& cpus,
 }
 
 Result<Settings> parse_settings(const std::string& json, const std::string& backend) {
-  const Json document = Json::parse(json, nullptr, false);
-  if (document.is_discarded()) return invalid_argument("not JSON");
+  PENSTOCK_TRY(const auto document, plan::Document::parse(json));
   std::optional<Error> error;
-  const Field root(document, "", error);
+  const Field root(document.value(), "", error);
   const auto own = root.find(backend);
-  if (!own && document.is_object()) return not_found("no entry '", backend, "'");
+  if (!own && document.value().is_object()) return not_found("no entry '", backend, "'");
   auto settings = read_settings(own.value_or(root));
   if (error) return *std::move(error);
   return settings;

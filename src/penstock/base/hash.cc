@@ -3,6 +3,8 @@
 
 #include <array>
 #include <fstream>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include <openssl/crypto.h>
@@ -12,12 +14,21 @@
 
 namespace penstock {
 
+namespace {
+
+/// SHA-256 itself cannot fail: what OpenSSL returns 0 for is memory that it did not get.
+void check_memory(int done) {
+  if (done != 1) throw std::bad_alloc();
+}
+
+}  // namespace
+
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  State() { EVP_DigestInit_ex(context, EVP_sha256(), nullptr); }
-  ~State() { EVP_MD_CTX_free(context); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+  State() {
+    if (context == nullptr) throw std::bad_alloc();
+    check_memory(EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr));
+  }
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {}
@@ -26,17 +37,17 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::span<const std::byte> bytes) {
-  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+  check_memory(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()));
 }
 
 void Sha256::update(std::string_view text) {
-  EVP_DigestUpdate(state_->context, text.data(), text.size());
+  check_memory(EVP_DigestUpdate(state_->context.get(), text.data(), text.size()));
 }
 
 std::string Sha256::finish() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
-  EVP_DigestFinal_ex(state_->context, digest.data(), &size);
+  check_memory(EVP_DigestFinal_ex(state_->context.get(), digest.data(), &size));
   return to_hexadecimal({reinterpret_cast<const char*>(digest.data()), size});
 }
 

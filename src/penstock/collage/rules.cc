@@ -5,12 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "penstock/base/nesting.h"
 #include "penstock/plan/json_reader.h"
 
 namespace penstock::collage {
 namespace {
 
+using plan::Document;
 using plan::Field;
 using plan::Json;
 
@@ -251,13 +251,10 @@ Rule read_document(const Field& field) {
   return read_rule(field.at("rule"), 0);
 }
 
-Result<Json> parse_json(std::string_view text, const std::string& whose) {
-  if (Status fits = check_nesting(text); !fits) return std::move(fits).error().within(whose);
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
-    return invalid_argument(whose, ": not JSON: ", error.what());
-  }
+Result<Document> parse_json(std::string_view text, const std::string& whose) {
+  auto document = Document::parse(text);
+  if (!document) return std::move(document).error().within(whose);
+  return document;
 }
 
 }  // namespace
@@ -265,7 +262,7 @@ Result<Json> parse_json(std::string_view text, const std::string& whose) {
 Result<Rule> parse_rule(std::string_view json, const std::string& whose) {
   PENSTOCK_TRY(const auto document, parse_json(json, whose));
   std::optional<Error> error;
-  auto rule = read_document(Field(document, "", error));
+  auto rule = read_document(Field(document.value(), "", error));
   if (error) return (*std::move(error)).within(whose);
   return rule;
 }
@@ -273,7 +270,7 @@ Result<Rule> parse_rule(std::string_view json, const std::string& whose) {
 Result<Weights> parse_weights(std::string_view json, const std::string& whose) {
   PENSTOCK_TRY(const auto document, parse_json(json, whose));
   std::optional<Error> error;
-  const auto weights = read_weights(Field(document, "", error));
+  const auto weights = read_weights(Field(document.value(), "", error));
   if (error) return (*std::move(error)).within(whose);
   return weights;
 }
@@ -282,9 +279,10 @@ Result<std::map<std::string, Rule>> parse_rules(std::string_view json, const std
   PENSTOCK_TRY(const auto document, parse_json(json, whose));
   std::optional<Error> error;
   std::map<std::string, Rule> rules;
-  Field(document, "", error).each_named([&](const std::string& backend, const Field& field) {
-    rules.emplace(backend, read_document(field));
-  });
+  Field(document.value(), "", error)
+      .each_named([&](const std::string& backend, const Field& field) {
+        rules.emplace(backend, read_document(field));
+      });
   if (error) return (*std::move(error)).within(whose);
   return rules;
 }

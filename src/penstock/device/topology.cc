@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 #include <hwloc.h>
@@ -163,6 +164,17 @@ Result<Topology> read_topology() {
   topology.made_up = !is_here(hwloc.get());
   if (!topology.made_up) topology.cpu_quota = device::cpu_quota();
   return topology;
+}
+
+Result<std::string> cpu_fingerprint() {
+  static std::mutex mutex;
+  static std::string known;
+  const std::scoped_lock lock(mutex);
+  if (known.empty()) {
+    PENSTOCK_TRY(const auto topology, read_topology());
+    known = topology.fingerprint;
+  }
+  return known;
 }
 
 Result<std::vector<int>> cpus_to_plan_for() {

@@ -49,6 +49,10 @@ struct Topology {
 /// or the machine that the environment describes (HWLOC_SYNTHETIC, HWLOC_XMLFILE).
 Result<Topology> read_topology();
 
+/// The fingerprint of read_topology(), read once a process: where memory is refused to hwloc, it
+/// ends the process. \error those of read_topology()
+Result<std::string> cpu_fingerprint();
+
 /// The CPUs that a plan may name, ascending: those that the process may use, or all of the machine
 /// that the environment describes. \error those of read_topology(), where it describes one
 Result<std::vector<int>> cpus_to_plan_for();

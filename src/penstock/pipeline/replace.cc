@@ -315,22 +315,22 @@ class Swap {
 Status Pipeline::replace(const plan::Plan& plan, const std::filesystem::path& folder,
                          const backend::Registry& backends, const Options& options,
                          const MayGo& may_go) {
-  if (generations_->acquirer.load() == std::this_thread::get_id()) {
-    return make_error(Code::kFailedPrecondition,
-                      "replace: an acquired input is not pushed yet; call push_acquired first");
-  }
-  // Whoever has it may wait for the callback that calls this.
-  std::unique_lock lock(generations_->replace_mutex, std::defer_lock);
-  const bool has_it = !Delivery::is_in_callback(*generations_->turns) || lock.try_lock();
-  if (has_it && !lock.owns_lock()) lock.lock();
-  Status replaced = within_callback();
-  try {
-    if (has_it) replaced = Swap(*generations_, backends, may_go).run(plan, folder, options);
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
-  }
-  if (!replaced) return std::move(replaced).error().within("replace");
-  return replaced;
+  const auto replaced = [&]() -> Status {
+    if (generations_->acquirer.load() == std::this_thread::get_id()) {
+      return make_error(Code::kFailedPrecondition,
+                        "an acquired input is not pushed yet; call push_acquired first");
+    }
+    // Whoever has it may wait for the callback that calls this.
+    std::unique_lock lock(generations_->replace_mutex, std::defer_lock);
+    const bool has_it = !Delivery::is_in_callback(*generations_->turns) || lock.try_lock();
+    if (!has_it) return within_callback();
+    if (!lock.owns_lock()) lock.lock();
+    return Swap(*generations_, backends, may_go).run(plan, folder, options);
+  };
+  return guarded([&]() -> Status {
+    if (Status done = replaced(); !done) return std::move(done).error().within("replace");
+    return {};
+  });
 }
 
 }  // namespace penstock::pipeline

@@ -84,8 +84,8 @@ void warn_of_differences(const State& state, const backend::Registry& backends) 
                               "; check it with 'penstock verify'"));
   }
   if (origin.cpu.empty()) return;
-  const auto topology = device::read_topology();
-  if (topology && topology->fingerprint != origin.cpu) {
+  const auto cpu = device::cpu_fingerprint();
+  if (cpu && *cpu != origin.cpu) {
     state.options.warn("the package was made on another CPU; check it with 'penstock verify'");
   }
 }

@@ -9,13 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "penstock/base/error.h"
+#include "penstock/plan/document.h"
 
 namespace penstock::plan {
-
-using Json = nlohmann::ordered_json;
 
 /// One place in a document. Every reader returns a harmless default once something was wrong, so
 /// that code reads as a list of fields; whoever began looks at the error at the end.

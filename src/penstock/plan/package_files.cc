@@ -2,7 +2,11 @@
 #include "penstock/plan/package_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <memory>
+
+#include <dirent.h>
 
 #include "penstock/base/hash.h"
 #include "penstock/base/missing_folder.h"
@@ -18,7 +22,8 @@ constexpr std::string_view kRepair =
 
 Code code_of(std::error_code cause) {
   if (cause == std::errc::no_such_file_or_directory) return Code::kNotFound;
-  if (cause == std::errc::no_space_on_device) return Code::kResourceExhausted;
+  if (cause == std::errc::no_space_on_device || cause == std::errc::not_enough_memory)
+    return Code::kResourceExhausted;
   return Code::kPermissionDenied;
 }
 
@@ -52,6 +57,35 @@ Status check_hash(const fs::path& folder, const std::string& path, const std::st
       .within({Where::kFile, path});
 }
 
+/// The files below `folder`, their paths after `prefix`. libstdc++'s iterators of folders end the
+/// process where they find no memory.
+Status list_into(std::vector<std::string>& paths, const fs::path& folder,
+                 const std::string& prefix) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  const auto refuse = [&] {
+    return file_error(folder, "cannot be listed", {errno, std::generic_category()});
+  };
+  if (listing == nullptr) return refuse();
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(listing.get());
+    if (entry == nullptr && errno != 0) return refuse();
+    if (entry == nullptr) return {};
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    std::error_code ignored;
+    const auto status = fs::symlink_status(folder / name, ignored);
+    if (fs::is_directory(status)) {
+      PENSTOCK_CHECK_OK(list_into(paths, folder / name, prefix + name + "/"));
+    } else if (fs::is_regular_file(status)) {
+      paths.push_back(prefix + name);
+    } else {
+      return invalid_argument("'", prefix, name,
+                              "' is a link or a special file: expected plain files only");
+    }
+  }
+}
+
 }  // namespace
 
 Error file_error(const fs::path& path, std::string_view what, std::error_code cause) {
@@ -70,17 +104,7 @@ Result<fs::path> make_private_folder(const fs::path& parent, const std::string& 
 
 Result<std::vector<std::string>> list_files(const fs::path& folder) {
   std::vector<std::string> paths;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, error);
-  for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const auto path = at->path().lexically_relative(folder).generic_string();
-    if (at->is_symlink(error) || (!at->is_directory(error) && !at->is_regular_file(error))) {
-      return invalid_argument("'", path,
-                              "' is a link or a special file: expected plain files only");
-    }
-    if (at->is_regular_file(error)) paths.push_back(path);
-  }
-  if (error) return file_error(folder, "cannot be listed", error);
+  PENSTOCK_CHECK_OK(list_into(paths, folder, ""));
   std::ranges::sort(paths);
   return paths;
 }

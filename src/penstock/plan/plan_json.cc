@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "penstock/base/hexadecimal.h"
-#include "penstock/base/nesting.h"
 #include "penstock/plan/json_reader.h"
 
 namespace penstock::plan {
 namespace {
+
+using Written = nlohmann::ordered_json;  // Its fields come in the order of the code.
 
 constexpr std::string_view kVersionField = "penstock_plan";
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
@@ -19,11 +20,11 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<int>::max();
 // --- Types -------------------------------------------------------------------------------------
 
 /// 3 (fixed), "batch" (open), null (open, without a name), or an object for what else there is.
-Json dim_to_json(const Dim& dim) {
+Written dim_to_json(const Dim& dim) {
   const bool bare = dim.bound == Dim::kOpen && (dim.fixed() || dim.usual == Dim::kOpen);
   if (dim.fixed() && bare && dim.symbol.empty()) return dim.size;
-  if (!dim.fixed() && bare) return dim.symbol.empty() ? Json() : Json(dim.symbol);
-  Json json = Json::object();
+  if (!dim.fixed() && bare) return dim.symbol.empty() ? Written() : Written(dim.symbol);
+  Written json = Written::object();
   if (dim.fixed()) json["size"] = dim.size;
   if (!dim.symbol.empty()) json["symbol"] = dim.symbol;
   if (dim.bound != Dim::kOpen) json["bound"] = dim.bound;
@@ -51,7 +52,7 @@ Dim read_dim(const Field& field) {
   return dim;
 }
 
-void put_type(Json& json, const Type& type) {
+void put_type(Written& json, const Type& type) {
   if (type.kind == Type::Kind::kUnknown) return;
   if (type.kind == Type::Kind::kOther) {
     json["onnx_type"] = to_hexadecimal(type.onnx);
@@ -59,7 +60,7 @@ void put_type(Json& json, const Type& type) {
   }
   json["dtype"] = to_string(type.dtype);
   if (!type.ranked) return;
-  json["shape"] = Json::array();
+  json["shape"] = Written::array();
   for (const auto& dim : type.dims) json["shape"].push_back(dim_to_json(dim));
 }
 
@@ -98,49 +99,49 @@ Type read_type(const Field& field) {
 
 // --- Writing -----------------------------------------------------------------------------------
 
-Json tensor_to_json(const TensorInfo& info) {
-  Json json = {{"name", info.name}};
+Written tensor_to_json(const TensorInfo& info) {
+  Written json = {{"name", info.name}};
   put_type(json, info.type);
   if (info.range) json["values"] = {info.range->least, info.range->most};
   if (!info.words.empty()) json["words"] = info.words;
   return json;
 }
 
-Json tensors_to_json(const std::vector<TensorInfo>& list) {
-  Json json = Json::array();
+Written tensors_to_json(const std::vector<TensorInfo>& list) {
+  Written json = Written::array();
   for (const auto& info : list) json.push_back(tensor_to_json(info));
   return json;
 }
 
-Json map_to_json(const std::map<std::string, std::string>& map) {
-  Json json = Json::object();
+Written map_to_json(const std::map<std::string, std::string>& map) {
+  Written json = Written::object();
   for (const auto& [key, value] : map) json[key] = value;
   return json;
 }
 
-Json parameter_to_json(const Parameter& parameter) {
-  Json json = tensor_to_json({parameter.name, parameter.type});
+Written parameter_to_json(const Parameter& parameter) {
+  Written json = tensor_to_json({parameter.name, parameter.type});
   json["file"] = parameter.file;
   return json;
 }
 
-Json bound_to_json(const BoundInput& input) {
-  Json json = tensor_to_json({input.name, input.type});
+Written bound_to_json(const BoundInput& input) {
+  Written json = tensor_to_json({input.name, input.type});
   if (!input.value.empty()) json["value"] = input.value;
   if (!input.file.empty()) json["file"] = input.file;
   if (input.position != SIZE_MAX) json["position"] = input.position;
   return json;
 }
 
-Json batched_to_json(const std::vector<BatchedModel>& batched) {
-  Json json = Json::array();
+Written batched_to_json(const std::vector<BatchedModel>& batched) {
+  Written json = Written::array();
   for (const auto& [frames, model] : batched)
     json.push_back({{"frames", frames}, {"model", model}});
   return json;
 }
 
-Json partition_to_json(const Partition& partition) {
-  Json json;
+Written partition_to_json(const Partition& partition) {
+  Written json;
   json["backend"] = partition.backend;
   json["model"] = partition.served ? to_string(*partition.served) : partition.model;
   if (!partition.batched.empty()) json["batched"] = batched_to_json(partition.batched);
@@ -152,14 +153,14 @@ Json partition_to_json(const Partition& partition) {
   return json;
 }
 
-Json devices_to_json(const std::vector<device::Device>& devices) {
-  Json json = Json::array();
+Written devices_to_json(const std::vector<device::Device>& devices) {
+  Written json = Written::array();
   for (const auto& device : devices) json.push_back(device::to_string(device));
   return json;
 }
 
 /// How a stage's calls are made; written only where it says something.
-void put_calls(Json& json, const Stage& stage) {
+void put_calls(Written& json, const Stage& stage) {
   if (stage.lanes != 0) json["lanes"] = stage.lanes;
   if (stage.max_left_behind != 0) json["max_left_behind"] = stage.max_left_behind;
   if (!stage.host_cpus.empty()) json["host_cpus"] = stage.host_cpus;
@@ -170,8 +171,8 @@ void put_calls(Json& json, const Stage& stage) {
   if (stage.predicted_seconds != 0) json["predicted_seconds"] = stage.predicted_seconds;
 }
 
-Json stage_to_json(const Stage& stage) {
-  Json json;
+Written stage_to_json(const Stage& stage) {
+  Written json;
   json["name"] = stage.name;
   json["devices"] = devices_to_json(stage.devices);
   json["pinned"] = stage.pinned;
@@ -184,7 +185,7 @@ Json stage_to_json(const Stage& stage) {
   json["inputs"] = stage.inputs;
   json["outputs"] = stage.outputs;
   json["parameters"] = stage.parameters;
-  json["partitions"] = Json::array();
+  json["partitions"] = Written::array();
   for (const auto& partition : stage.partitions) {
     json["partitions"].push_back(partition_to_json(partition));
   }
@@ -200,10 +201,10 @@ std::string end_to_text(const Plan& plan, int end) {
                                                    : concat("stage number ", end);
 }
 
-Json edge_to_json(const Plan& plan, const Edge& edge) {
-  Json json;
+Written edge_to_json(const Plan& plan, const Edge& edge) {
+  Written json;
   json["from"] = end_to_text(plan, edge.from);
-  json["to"] = Json::array();
+  json["to"] = Written::array();
   for (const int to : edge.to) json["to"].push_back(end_to_text(plan, to));
   json["tensors"] = edge.tensors;
   json["capacity"] = edge.capacity;
@@ -211,19 +212,19 @@ Json edge_to_json(const Plan& plan, const Edge& edge) {
   return json;
 }
 
-Json state_to_json(const StateEdge& state) {
-  Json json = {{"from", state.from}, {"to", state.to}};
+Written state_to_json(const StateEdge& state) {
+  Written json = {{"from", state.from}, {"to", state.to}};
   if (!state.initial.empty()) json["initial"] = state.initial;
   return json;
 }
 
-Json prediction_to_json(const Prediction& prediction) {
+Written prediction_to_json(const Prediction& prediction) {
   return {{"period_seconds", prediction.period_seconds},
           {"latency_seconds", prediction.latency_seconds},
           {"lower_bound_seconds", prediction.lower_bound_seconds}};
 }
 
-Json origin_to_json(const Origin& origin) {
+Written origin_to_json(const Origin& origin) {
   return {{"penstock", origin.penstock},
           {"cpu", origin.cpu},
           {"engines", map_to_json(origin.engines)},
@@ -232,14 +233,14 @@ Json origin_to_json(const Origin& origin) {
 }
 
 /// Indented by two; a list of plain values that fits the line stays on it, so shapes read well.
-void print(const Json& json, std::size_t indent, std::string& text) {
+void print(const Written& json, std::size_t indent, std::string& text) {
   constexpr std::size_t kLine = 100;
-  const auto flat = [&] { return json.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  const auto flat = [&] { return json.dump(-1, ' ', false, Written::error_handler_t::replace); };
   if (!json.is_structured() || json.empty()) {
     text += flat();
     return;
   }
-  const bool plain = std::ranges::none_of(json, [](const Json& j) { return j.is_structured(); });
+  const bool plain = std::ranges::none_of(json, [](const Written& j) { return j.is_structured(); });
   if (json.is_array() && plain && json.size() < kLine) {
     const auto line = flat();
     if (line.size() + indent < kLine) {
@@ -253,7 +254,7 @@ void print(const Json& json, std::size_t indent, std::string& text) {
   for (const auto& [key, value] : json.items()) {
     text += (std::exchange(first, false) ? "\n" : ",\n") + margin;
     if (json.is_object()) {
-      text += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+      text += Written(key).dump(-1, ' ', false, Written::error_handler_t::replace) + ": ";
     }
     print(value, indent + 2, text);
   }
@@ -534,20 +535,10 @@ Status check_version(const Json& json) {
                     "; split the model again with this release, or use the release that made it");
 }
 
-/// The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
-Error syntax_error(const Json::parse_error& error) {
-  std::string text = error.what();
-  if (const auto at = text.find("at line"); at != text.npos) text = text.substr(at);
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  return {Code::kDataLoss, "not JSON: " + text};
-}
-
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  Json json;
+  Written json;
   json[kVersionField] = kVersion;
   json["model"] = plan.model;
   json["model_hash"] = plan.model_hash;
@@ -557,17 +548,17 @@ std::string to_json(const Plan& plan) {
   json["outputs"] = tensors_to_json(plan.outputs);
   json["tensors"] = tensors_to_json(plan.tensors);
   if (!plan.bound_inputs.empty()) {
-    json["bound_inputs"] = Json::array();
+    json["bound_inputs"] = Written::array();
     for (const auto& item : plan.bound_inputs) json["bound_inputs"].push_back(bound_to_json(item));
   }
-  json["parameters"] = Json::array();
+  json["parameters"] = Written::array();
   for (const auto& item : plan.parameters) json["parameters"].push_back(parameter_to_json(item));
-  json["stages"] = Json::array();
+  json["stages"] = Written::array();
   for (const auto& stage : plan.stages) json["stages"].push_back(stage_to_json(stage));
-  json["edges"] = Json::array();
+  json["edges"] = Written::array();
   for (const auto& edge : plan.edges) json["edges"].push_back(edge_to_json(plan, edge));
   if (!plan.states.empty()) {
-    json["states"] = Json::array();
+    json["states"] = Written::array();
     for (const auto& state : plan.states) json["states"].push_back(state_to_json(state));
   }
   if (plan.streams != Streams()) {
@@ -583,18 +574,10 @@ std::string to_json(const Plan& plan) {
 }
 
 Result<Plan> from_json(std::string_view text) {
-  PENSTOCK_CHECK_OK(check_nesting(text));
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    return syntax_error(error);
-  } catch (const Json::exception& error) {  // A number past every range.
-    return make_error(Code::kDataLoss, "not JSON: ", error.what());
-  }
-  PENSTOCK_CHECK_OK(check_version(json));
+  PENSTOCK_TRY(const auto document, Document::parse(text));
+  PENSTOCK_CHECK_OK(check_version(document.value()));
   std::optional<Error> error;
-  auto plan = read_plan(Field(json, "", error));
+  auto plan = read_plan(Field(document.value(), "", error));
   if (error) return *std::move(error);
   PENSTOCK_CHECK_OK(validate(plan));
   return plan;

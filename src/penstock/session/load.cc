@@ -6,10 +6,13 @@
 #include <vector>
 
 #include "penstock/graph/external_files.h"
+#include "penstock/pipeline/guarded.h"
 
 namespace penstock {
 
-Result<plan::Package> load_package(const std::filesystem::path& path) {
+namespace {
+
+Result<plan::Package> load(const std::filesystem::path& path) {
   PENSTOCK_TRY(auto package, plan::load_package(path));
   for (const auto& stage : package.plan.stages) {
     for (const auto& partition : stage.partitions) {
@@ -27,6 +30,12 @@ Result<plan::Package> load_package(const std::filesystem::path& path) {
     }
   }
   return package;
+}
+
+}  // namespace
+
+Result<plan::Package> load_package(const std::filesystem::path& path) {
+  return pipeline::guarded([&] { return load(path); });
 }
 
 }  // namespace penstock

@@ -25,6 +25,7 @@
 #include "penstock/graph/interface.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/batch_check.h"
 #include "penstock/session/join.h"
@@ -368,13 +369,15 @@ Result<ModelFile> write_joined(const plan::Package& package) {
 
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,
                             const backend::Registry& backends) {
-  PENSTOCK_TRY(auto package, load_package(path));
-  auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
-  if (!pipeline) {
-    return name_refused_node(std::move(pipeline).error(), package)
-        .within({Where::kPackage, path.string()});
-  }
-  return Opened{std::move(package), *std::move(pipeline), path};
+  return pipeline::guarded([&]() -> Result<Opened> {
+    PENSTOCK_TRY(auto package, load_package(path));
+    auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
+    if (!pipeline) {
+      return name_refused_node(std::move(pipeline).error(), package)
+          .within({Where::kPackage, path.string()});
+    }
+    return Opened{std::move(package), *std::move(pipeline), path};
+  });
 }
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
