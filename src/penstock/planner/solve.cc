@@ -286,7 +286,6 @@ class Solver {
   /// Takes the neighbour as long as it is cheaper: a search that ran out of time may end above it,
   /// and no runner-up shall be better than the answer.
   void descend() {
-    constexpr double kSame = 1e-9;  // Costs that differ by less differ by rounding.
     const Budget budget(kExplainSeconds + kExplainShare * budget_.elapsed(), options_.interrupted);
     while (!budget.over()) {
       neighbour_ = best_neighbour(problem_, options_, best().split, budget);
@@ -309,6 +308,7 @@ class Solver {
     const Budget explaining(kExplainSeconds + kExplainShare * budget_.elapsed(),
                             options_.interrupted);
     answer_.runner_up = find_runner_up(explaining);
+    take_cheaper_runner_up();
     answer_.binding = find_binding(problem_, options_, answer_.split, answer_.evaluation);
     if (memory_binds(explaining)) answer_.binding = {Binding::Kind::kMemory, "", ""};
   }
@@ -322,6 +322,14 @@ class Solver {
       if (!second || other.cost < second->cost) second = RunnerUp{other.split, other.cost};
     }
     return second;
+  }
+
+  /// descend() may have had no time for one.
+  void take_cheaper_runner_up() {
+    const auto& second = answer_.runner_up;
+    if (!second || !(second->cost < answer_.cost * (1 - kSame))) return;
+    if (!allows(options_, second->split)) return answer_.runner_up.reset();
+    replace_split(problem_, options_, Split(second->split), answer_);
   }
 
   /// Whether a cheaper split, of one stage a device, is found once no memory has a cap. Asked where
@@ -346,6 +354,8 @@ class Solver {
     if (!outcome.split) return false;
     return cost_of(evaluate(free, *outcome.split), options.goal) < answer_.cost * (1 - kProofGap);
   }
+
+  static constexpr double kSame = 1e-9;  // Costs that differ by less differ by rounding.
 
   const Problem& problem_;
   const Options& options_;
