@@ -98,15 +98,17 @@ function(penstock_add_module name)
 endfunction()
 
 # penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
-#                    [DEFINITIONS ...] [APART] [COMPUTES])
+#                    [DEFINITIONS ...] [APART] [COMPUTES] [LONGEST])
 # One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
 # sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds; `engineless_tests`
-# builds those not labelled engine. APART: each file by a compiler run of its own. COMPUTES: it is slow where it is not optimised.
+# builds those not labelled engine. APART: each file by a compiler run of its own, for one who changes
+# it; not with sanitizers, which are built as a whole. COMPUTES: it is slow where it is not optimised.
+# LONGEST: it begins first, so that the other processors have something to do until it ends.
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "APART;COMPUTES" "" "SOURCES;LINKS;LABELS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "APART;COMPUTES;LONGEST" "" "SOURCES;LINKS;LABELS;DEFINITIONS")
   if(NOT arg_LABELS)
     set(arg_LABELS fast)
   endif()
@@ -117,13 +119,17 @@ function(penstock_add_tests name)
   if(NOT arg_COMPUTES)
     penstock_optimize(${name}_tests light)
   endif()
-  if(arg_APART)
+  if(arg_APART AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set_target_properties(${name}_tests PROPERTIES UNITY_BUILD OFF)
   endif()
   penstock_precompile(${name}_tests AS executable LINKS GTest::gmock_main
                       HEADERS ${PENSTOCK_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
+  set(cost 0)
+  if(arg_LONGEST)
+    set(cost 1000)
+  endif()
   gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900)
+                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 COST ${cost})
   add_dependencies(all_tests ${name}_tests)
   if("concurrency" IN_LIST arg_LABELS)
     add_dependencies(concurrency_tests ${name}_tests)

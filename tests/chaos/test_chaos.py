@@ -21,6 +21,7 @@ def program() -> str:
         pytest.skip(str(error))
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("fault", faults.NAMES)
 def test_every_frame_comes_out_once_in_order_and_right(fault: str, tmp_path: Path) -> None:
     told = tmp_path / "found.json"

@@ -54,6 +54,7 @@ CPU_SECONDS = {"Conv": 0.015, "Abs": 0.002, "Neg": 0.002}
 ON_BOTH = {"abs": "synthetic_a", "conv1": "synthetic_b", "conv2": "synthetic_b", "neg": "synthetic_a"}
 
 
+@pytest.mark.sweep(of=3)
 def test_the_heavy_part_runs_on_the_accelerator_and_the_rest_on_cpus(
     build, well, network, cpu, synthetic_backends, tmp_path
 ):
@@ -74,6 +75,7 @@ def test_the_heavy_part_runs_on_the_accelerator_and_the_rest_on_cpus(
     assert "cuda:0" in page.read_text()
 
 
+@pytest.mark.sweep(of=6)
 def test_what_the_accelerator_could_run_slowly_runs_on_cpus(build, synthetic_backends):
     synthetic_backends(
         a={"seconds": CPU_SECONDS}, b={"seconds": {"Conv": 0.002, "Abs": 0.02, "Neg": 0.02}, "accelerator": NEAR}
@@ -85,6 +87,7 @@ def test_what_the_accelerator_could_run_slowly_runs_on_cpus(build, synthetic_bac
     assert best > 2 * rate_of(report, "synthetic_b on cuda:0")
 
 
+@pytest.mark.sweep(of=3)
 def test_one_frame_is_sooner_through_on_both_sides(build, synthetic_backends):
     synthetic_backends(
         a={"seconds": CPU_SECONDS}, b={"seconds": {"Conv": 0.002}, "rules": CLAIMS_CONV, "accelerator": NEAR}
@@ -93,6 +96,7 @@ def test_one_frame_is_sooner_through_on_both_sides(build, synthetic_backends):
     assert report["goal"] == "latency" and backend_of(report) == ON_BOTH, report["ways"]
 
 
+@pytest.mark.sweep(of=3)
 def test_copies_that_cost_more_than_they_gain_leave_the_accelerator_out(build, synthetic_backends):
     far = NEAR | {"copy_latency": 0.05}
     synthetic_backends(
@@ -101,6 +105,7 @@ def test_copies_that_cost_more_than_they_gain_leave_the_accelerator_out(build, s
     assert set(backend_of(build()).values()) == {"synthetic_a"}
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("beside_cpus", [True, False])
 def test_the_accelerator_alone_is_best(build, well, network, synthetic_backends, tmp_path, beside_cpus):
     synthetic_backends(a={"seconds": {"*": 0.01}}, b={"seconds": {"*": 0.0005}, "accelerator": NEAR})
@@ -115,6 +120,7 @@ def test_the_accelerator_alone_is_best(build, well, network, synthetic_backends,
     assert well("verify", tmp_path / "built.penstock", "--model", network, "--json").json["ok"] is True
 
 
+@pytest.mark.sweep(of=6)
 def test_what_was_measured_there_is_known_to_the_next_build(build, well, synthetic_backends, tmp_path):
     slow = {"seconds": CPU_SECONDS}
     synthetic_backends(a=slow, b={"seconds": {"Conv": 0.002}, "rules": CLAIMS_CONV, "accelerator": NEAR})

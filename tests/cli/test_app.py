@@ -426,6 +426,7 @@ def test_items_are_scattered_to_a_network_and_gathered(stream, library, plus, tm
         assert np.array_equal(found[i]["total"], items.reshape(-1, 4).sum(axis=0))
 
 
+@pytest.mark.sweep(of=3)
 def test_a_node_may_be_a_package_that_was_measured(well, penstock, stream, plus, app, tmp_path):
     well("build", plus, "-o", "best.penstock", "--budget", "1s", env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
     well("split", plus, "-o", "plus.penstock.zip")
@@ -581,6 +582,7 @@ SHAPES = {"silero_vad_16k_op15": {"input": [1, 576], "state": [2, 1, 128]}}
 SETTINGS = {"silero_vad_16k_op15": {"sr": np.array(16000)}}
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.skipif(not (MODELS / "dtln_1").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
 @pytest.mark.parametrize(
     ("model", "cuts"),
@@ -762,6 +764,7 @@ def test_what_is_wrong_with_a_node_is_told_with_its_own_line(
     assert not (tmp_path / "app.penstock").exists()
 
 
+@pytest.mark.sweep(of=6)
 def test_devices_may_be_those_of_a_made_up_machine(well, penstock, plus, tmp_path):
     app = {"inputs": {"x": "f32[4]"}, "nodes": {"one": {"network": "plus.onnx", "inputs": {"x": "x"}}}}
     app |= {"outputs": {"y": "one.y"}}

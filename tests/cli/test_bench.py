@@ -129,6 +129,7 @@ def test_a_terminal_shows_what_is_started_before_the_rounds(program, chain):
     assert shown.endswith(b"\r\x1b[K")
 
 
+@pytest.mark.sweep(of=3)
 def test_the_quota_of_the_control_group_is_told(within_quota, well, chain):
     assert well("bench", chain, "--seconds", "0.3", "--json").json["cpu_quota"] is None
     assert within_quota(0.5, "bench", chain, "--seconds", "0.3", "--json").json["cpu_quota"] == 0.5
@@ -270,6 +271,7 @@ const penstock_library* penstock_functions(void) {
 """
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
 def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):

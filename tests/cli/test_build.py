@@ -131,6 +131,7 @@ def backend_of(report) -> dict[str, str]:
     return {node["name"]: node["backend"] for node in report["nodes"]}
 
 
+@pytest.mark.sweep(of=3)
 def test_a_model_becomes_a_package_that_says_why(plain, well, chain, tmp_path):
     report, package, _ = plain
     assert set(report) >= FIELDS
@@ -171,6 +172,7 @@ def test_a_report_says_how_far_the_plan_is_from_the_limit(plain, well):
     assert [node["limit_seconds"] for node in costs["nodes"]] == [node["limit_seconds"] for node in report["nodes"]]
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("budget", ["12s", "3s"])  # The short one cuts the search off.
 def test_a_second_build_measures_nothing_and_is_the_same(request, build, resnet, costs, tmp_path, budget):
     first = request.getfixturevalue({"12s": "longer", "3s": "short"}[budget])
@@ -189,6 +191,7 @@ def test_a_second_build_measures_nothing_and_is_the_same(request, build, resnet,
         assert (before / file).read_bytes() == (second / file).read_bytes(), file
 
 
+@pytest.mark.sweep(of=3)
 def test_a_refreshed_build_measures_all_again(plain, chain, costs, well, tmp_path):
     shutil.copy(plain.costs, costs)
     options = ("--backends", "onnxruntime", "--budget", "3s", "--json")
@@ -196,6 +199,7 @@ def test_a_refreshed_build_measures_all_again(plain, chain, costs, well, tmp_pat
     assert again["measured_parts"] > 0 and again["measured_plans"] > 0 and again["age_seconds"] == 0
 
 
+@pytest.mark.sweep(of=6)
 def test_what_was_chosen_is_measured_again_where_it_is_not_what_it_was(build, chain, cpu, synthetic):
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
     synthetic(a={"seconds": {"*": 2e-4}})
@@ -242,6 +246,7 @@ def damage_the_index_of_parts(costs: Path) -> None:
             content.write(b"x" * 4096)
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("damage", [damage_the_last_part, damage_the_index_of_parts])
 def test_damage_of_a_large_database_is_told_once_and_the_build_goes_on(
     penstock, chain, cpu, synthetic, costs, tmp_path, damage
@@ -265,6 +270,7 @@ def test_a_setting_of_a_backend_that_is_not_there_is_refused(penstock, chain, tm
     assert outcome.code == 1 and "abacus" in outcome.error and "onnxruntime" in outcome.error
 
 
+@pytest.mark.sweep(of=3)
 def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(
         a={"seconds": {"Conv": 0.004, "Relu": 0.0004}},
@@ -284,6 +290,7 @@ def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synt
     assert well("verify", tmp_path / "built.penstock", "--model", chain, "--json").json["ok"] is True
 
 
+@pytest.mark.sweep(of=3)
 def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, synthetic, tmp_path):
     if len(cpus) < 2:
         pytest.skip("needs two CPUs: on one, the bound is one of both")
@@ -298,6 +305,7 @@ def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, syntheti
     assert "from push to pop, measured" in text and "no plan with" not in text
 
 
+@pytest.mark.sweep(of=3)
 def test_the_bound_is_the_parts_time_over_the_devices(build, chain, cpus, synthetic):
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
@@ -322,6 +330,7 @@ def test_a_report_that_counts_what_is_not_there_is_refused(plain, penstock, tmp_
     assert "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 2147483647" in refused.error
 
 
+@pytest.mark.sweep(of=6)
 def test_one_slow_node_goes_elsewhere_alone(build, cpu, synthetic, tmp_path):
     operators = ["Relu"] * 20 + ["Abs"] + ["Relu"] * 19
     values = ["x", *(f"v{i}" for i in range(39)), "y"]
@@ -335,6 +344,7 @@ def test_one_slow_node_goes_elsewhere_alone(build, cpu, synthetic, tmp_path):
     assert [name for name, backend in backend_of(report).items() if backend == "synthetic_b"] == ["Abs20"]
 
 
+@pytest.mark.sweep(of=3)
 def test_the_file_as_it_is_is_chosen_where_it_is_faster(build, well, cpu, synthetic, tmp_path):
     def branch(name, operators):
         values = ["x", *(f"{name}{i}" for i in range(len(operators)))]
@@ -373,6 +383,7 @@ def test_what_crashes_on_the_file_as_it_is_leaves_the_clean_import(build, cpu, s
     assert any("the file as it is" in note and "crash" in note for note in report["notes"]), report["notes"]
 
 
+@pytest.mark.sweep(of=3)
 def test_a_crash_of_a_stage_leaves_the_other_plans(build, well, chain, cpus, synthetic):
     """No part that the search times has two nodes but the stages of a pipeline."""
     if len(cpus) < 2:
@@ -419,6 +430,7 @@ def crash_on(program, tmp_path, monkeypatch):
     return write
 
 
+@pytest.mark.sweep(of=3)
 def test_a_simple_way_that_crashes_is_left_out(build, chain, cpus, crash_on):
     if len(cpus) < 2:
         pytest.skip("needs two CPUs: on one, a session a core is the default")
@@ -436,6 +448,7 @@ def test_a_reference_that_crashes_ends_the_build_with_a_sentence(penstock, chain
     assert "reference (onnxruntime without optimisation): crash: killed by SIGSEGV" in refused.error
 
 
+@pytest.mark.sweep(of=3)
 def test_an_optimised_reference_that_crashes_is_not_asked(build, chain, crash_on):
     crash_on('as it is, onnxruntime"')
     report = build(chain, "--backends", "onnxruntime", budget="3s")
@@ -443,6 +456,7 @@ def test_an_optimised_reference_that_crashes_is_not_asked(build, chain, crash_on
     assert "killed by SIGSEGV" in failures["onnxruntime"]
 
 
+@pytest.mark.sweep(of=3)
 def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
     fault = {"do": "refuse", "on": "Relu", "when": "run", "after": 40}
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [fault]}, b={"seconds": {"*": 3e-3}})
@@ -452,6 +466,7 @@ def test_a_plan_that_fails_late_is_left_out(build, chain, cpu, synthetic):
     assert any("Relu" in failure for failure in told), told
 
 
+@pytest.mark.sweep(of=3)
 def test_a_verdict_holds_for_its_tolerance_only(build, chain, cpu, synthetic):
     synthetic(
         a={"seconds": {"*": 1e-3}, "faults": [{"do": "wrong", "on": "*", "by": 0.02}]}, b={"seconds": {"*": 4e-3}}
@@ -465,6 +480,7 @@ def test_a_verdict_holds_for_its_tolerance_only(build, chain, cpu, synthetic):
     assert set(backend_of(again).values()) == {"synthetic_a"}
 
 
+@pytest.mark.sweep(of=6)
 def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
     broken = {"seconds": {"*": 5e-4}, "faults": [{"do": "refuse", "on": "Relu"}]}
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
@@ -476,6 +492,7 @@ def test_what_is_forgotten_is_tried_again(build, well, chain, cpu, synthetic):
     assert set(backend_of(mended).values()) == {"synthetic_a"}
 
 
+@pytest.mark.sweep(of=3)
 def test_one_backend_in_parts_where_it_may_not_take_the_whole(build, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"*": 1e-3}})
     rules = tmp_path / "rules.json"
@@ -495,6 +512,7 @@ def precisions_in(package) -> set[str]:
 LOWER = {"seconds": {"*": 1e-3}, "precisions": {"bf16": {"speedup": 4, "error": 1e-3}}}
 
 
+@pytest.mark.sweep(of=3)
 def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a=LOWER)
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
@@ -510,6 +528,7 @@ def test_precision_is_lowered_where_a_tolerance_allows_it(build, well, chain, cp
     assert well("verify", tmp_path / "exact", "--model", chain, "--json").json["ok"] is True
 
 
+@pytest.mark.sweep(of=3)
 def test_the_report_says_what_was_allowed_and_where_it_cannot_tell(build, well, chain, cpu, tmp_path):
     options = ("--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
     report = build(chain, *options, package="chain", budget="3s")
@@ -524,6 +543,7 @@ def test_the_report_says_what_was_allowed_and_where_it_cannot_tell(build, well, 
     assert any(note.startswith("inconclusive: output 'y'") for note in report["notes"])
 
 
+@pytest.mark.sweep(of=3)
 def test_precision_that_leaves_the_tolerance_is_refused(build, chain, cpu, synthetic, tmp_path):
     synthetic(a=LOWER | {"precisions": {"bf16": {"speedup": 4, "error": 30}}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--tolerance", "0.1", budget="120s")
@@ -533,6 +553,7 @@ def test_precision_that_leaves_the_tolerance_is_refused(build, chain, cpu, synth
     assert refused and all("wrong output" in way["failure"] for way in refused), report["ways"]
 
 
+@pytest.mark.sweep(of=3)
 def test_rules_of_the_user_say_what_a_backend_is_tried_on(build, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-4}}, b={"seconds": {"Conv": 4e-3, "Relu": 1e-4}})
     rules = tmp_path / "rules.json"
@@ -548,6 +569,7 @@ def test_rules_of_the_user_say_what_a_backend_is_tried_on(build, chain, cpu, syn
     }, report["ways"]
 
 
+@pytest.mark.sweep(of=6)
 def test_stages_keep_to_the_rules_of_the_user(build, chain, cpus, synthetic, tmp_path):
     """The rule yields the whole network and nothing else: whatever is cut, no stage may run."""
     if len(cpus) < 2:
@@ -583,6 +605,7 @@ def test_rules_that_are_none_are_refused(penstock, chain, tmp_path, text, compla
     assert f"rules '{rules}': {complaint}" in outcome.error
 
 
+@pytest.mark.sweep(of=3)
 def test_parts_are_measured_up_to_a_count(build, well, chain, cpu, synthetic):
     synthetic(a={"seconds": {"Conv": 1e-4, "*": 2e-3}}, b={"seconds": {"Relu": 1e-4, "*": 15e-4}})
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
@@ -594,12 +617,14 @@ def test_parts_are_measured_up_to_a_count(build, well, chain, cpu, synthetic):
     assert set(backend_of(some).values()) == {"synthetic_a", "synthetic_b"}
 
 
+@pytest.mark.sweep(of=3)
 def test_no_mixing_where_it_does_not_win(build, chain, cpu, synthetic):
     synthetic(a={"seconds": {"*": 0.001}}, b={"seconds": {"*": 0.004}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     assert set(backend_of(report).values()) == {"synthetic_a"}, report["ways"]
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("fault", ["crash", "abort", "exit", "eat_memory", "refuse"])
 def test_a_backend_that_breaks_is_named_and_left_out(build, chain, cpu, synthetic, fault):
     synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": fault, "on": "Relu"}]}, b={"seconds": {"*": 0.001}})
@@ -609,6 +634,7 @@ def test_a_backend_that_breaks_is_named_and_left_out(build, chain, cpu, syntheti
     assert any("synthetic_a" in note for note in report["notes"]), report["notes"]
 
 
+@pytest.mark.sweep(of=3)
 def test_a_backend_that_hangs_on_an_operator_is_named_and_left_out(build, chain, cpu, synthetic):
     synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": "hang", "on": "Relu"}]}, b={"seconds": {"*": 0.001}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
@@ -618,6 +644,7 @@ def test_a_backend_that_hangs_on_an_operator_is_named_and_left_out(build, chain,
     assert any("Relu" in note or "the whole network" in note for note in hung), report["notes"]
 
 
+@pytest.mark.sweep(of=3)
 def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(
         a={"seconds": {"*": 1e-6}, "faults": [{"do": "wrong", "on": "conv2", "by": 0.5}]},
@@ -630,6 +657,7 @@ def test_wrong_numbers_are_refused_and_named(build, well, chain, cpu, synthetic,
     assert well("verify", tmp_path / "built.penstock", "--model", chain, "--json").json["ok"] is True
 
 
+@pytest.mark.sweep(of=3)
 def test_a_backend_asked_for_that_is_not_there_is_named(build, chain, cpu, synthetic):
     synthetic(a={}, b={"unavailable": "for a test"})
     options = ("--devices", f"cpu:{cpu}", "--backends")
@@ -641,6 +669,7 @@ def test_a_backend_asked_for_that_is_not_there_is_named(build, chain, cpu, synth
         assert [note for note in report["notes"] if "synthetic_b" in note] == left_out
 
 
+@pytest.mark.sweep(of=3)
 def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, cpus, synthetic):
     """As OpenVINO on devices of several CPUs: parts are timed without their like beside them, plans of both refused."""
     if len(cpus) < 2:
@@ -654,6 +683,7 @@ def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, 
     assert [trial["failure"] for part in report["parts"] for trial in part["trials"]] == [""]
 
 
+@pytest.mark.sweep(of=3)
 def test_a_network_that_does_not_fit_twice_is_a_pipeline(build, chain, cpus, synthetic):
     """There is memory for one copy and a half: neither for one on each device, nor for two plans at once."""
     if len(cpus) < 2:
@@ -675,6 +705,7 @@ def test_where_no_backend_runs_the_network_all_reasons_are_given(penstock, chain
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.sweep(of=6)
 def test_killed_builds_leave_a_database_that_goes_on(program, penstock, build, resnet, costs, tmp_path):
     moments = random.Random(7)
     command = [program, "build", resnet, "-o", tmp_path / "killed", "-v", "--budget"]
@@ -726,6 +757,7 @@ def test_ctrl_c_before_any_plan_is_no_error_of_the_network(program, chain, synth
     assert not (tmp_path / "stopped").exists()
 
 
+@pytest.mark.sweep(of=6)
 def test_two_builds_share_the_database(program, build, well, chain, synthetic, cpu, tmp_path, costs):
     """Together they measure what one would, and not twice as much."""
     synthetic(a={"seconds": {"Conv": 1e-3, "*": 2e-3}}, b={"seconds": {"Relu": 1e-3, "*": 14e-4}})
@@ -754,6 +786,7 @@ def test_a_budget_is_a_time(penstock, chain, tmp_path, budget):
     assert outcome.error == f"--budget: expected a time such as 60s, 5m or 1h, found '{budget}'"
 
 
+@pytest.mark.sweep(of=3)
 def test_a_budget_that_is_too_short_is_told_before(program, chain, cpu, tmp_path):
     command = [program, "build", chain, "-o", tmp_path / "p", "--devices", f"cpu:{cpu}", "--budget", "1s", "-v"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -763,6 +796,7 @@ def test_a_budget_that_is_too_short_is_told_before(program, chain, cpu, tmp_path
     assert any("comparing with the simple ways" in line for line in before[told:])
 
 
+@pytest.mark.sweep(of=6)
 def test_a_build_uses_no_more_cpus_than_the_quota_lets_run(within_quota, chain, cpus, costs, tmp_path):
     own = {"PENSTOCK_COSTS": str(costs)}
     command = ["build", chain, "-o", tmp_path / "p", "--backends", "onnxruntime", "--budget", "3s", "--json"]
@@ -801,6 +835,7 @@ def save_offset_lookup(folder: Path) -> Path:
     return save(folder, "lookup", nodes, [value("i", [1], TensorProto.INT64)], [value("y", [1])], weights)
 
 
+@pytest.mark.sweep(of=3)
 def test_frames_are_the_users_own(build, penstock, well, tmp_path, cpu):
     model = save_offset_lookup(tmp_path)
     options = ("--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
@@ -847,6 +882,7 @@ def save_rows(folder, rows):
     return folder
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("state", [[], ["--state", "sum=before"]])
 @pytest.mark.parametrize("bad", [1, 6])
 def test_a_frame_that_the_reference_refuses_is_left_out_by_name(well, cpu, tmp_path, state, bad):
@@ -870,6 +906,7 @@ def test_where_all_frames_are_refused_the_build_ends_with_the_reason(penstock, c
     assert not (tmp_path / "built.penstock").exists()
 
 
+@pytest.mark.sweep(of=3)
 def test_parts_are_tried_on_values_that_the_network_takes(build, tmp_path, cpu):
     nodes = [
         helper.make_node("Mul", ["x", "k"], ["scaled"]),
@@ -884,6 +921,7 @@ def test_parts_are_tried_on_values_that_the_network_takes(build, tmp_path, cpu):
     assert failures == []
 
 
+@pytest.mark.sweep(of=3)
 def test_a_recent_choice_is_told_in_the_unit_that_shows_it(well, chain, tmp_path, cpu):
     command = ["build", chain, "-o", tmp_path / "p", "--budget", "1s", "--devices", f"cpu:{cpu}"]
     well(*command)

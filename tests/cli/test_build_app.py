@@ -81,6 +81,7 @@ def loop_of(x: np.ndarray) -> np.ndarray:
     return np.stack(made)
 
 
+@pytest.mark.sweep(of=6)
 def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_path, cpus):
     x, given = frames
     file = write(tmp_path, app)
@@ -108,6 +109,7 @@ def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_pat
     assert "as it is written" in told and "scale" in told and report["chosen"] in told
 
 
+@pytest.mark.sweep(of=6)
 def test_no_plan_is_wrong_for_random_numbers(well, double, tmp_path):
     nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"], "noise"), helper.make_node("Add", ["x", "r"], ["y"])]
     save(tmp_path, "noisy", nodes, [value("x", [4])], [value("y", [4])])
@@ -118,6 +120,7 @@ def test_no_plan_is_wrong_for_random_numbers(well, double, tmp_path):
     assert any("RandomNormalLike" in note for note in report["notes"]), report["notes"]
 
 
+@pytest.mark.sweep(of=3)
 def test_what_the_application_says_stays(well, app, frames, tmp_path, cpu):
     app["nodes"]["net"] |= {"cuts": ["mul"], "devices": f"cpu:{cpu}"}
     del app["nodes"]["net"]["build"]
@@ -128,6 +131,7 @@ def test_what_the_application_says_stays(well, app, frames, tmp_path, cpu):
         assert f"scale on cpu:{cpu}" in way["what"] and f"net/0 on cpu:{cpu} | net/1 on cpu:{cpu}" in way["what"]
 
 
+@pytest.mark.sweep(of=3)
 def test_a_built_package_stands_in_an_application(well, double, frames, tmp_path, library):
     well("build", double, "-o", "net.penstock", "--budget", "1s", "--backends", "onnxruntime")
     scale = {"function": str(library), "name": "scale", "inputs": {"x": "image"}, "options": {"factor": 3}}
@@ -140,6 +144,7 @@ def test_a_built_package_stands_in_an_application(well, double, frames, tmp_path
     np.testing.assert_allclose(np.stack([found[key] for key in sorted(found.files)]), 6 * frames[0], rtol=1e-6)
 
 
+@pytest.mark.sweep(of=3)
 def test_items_are_built_one_by_one(well, double, tmp_path, library):
     """scatter makes as many items as the first number says; the network runs once for each."""
     nodes = {
@@ -213,6 +218,7 @@ def test_options_of_a_model_are_refused(penstock, app, tmp_path, options):
     assert "are for a model: an application says so at its nodes, in 'states' and in 'streams'" in error
 
 
+@pytest.mark.sweep(of=3)
 def test_plans_whose_engine_stands_once_in_a_process_run_alone(
     well, double, frames, tmp_path, cpus, synthetic_backends, library
 ):

@@ -58,6 +58,7 @@ def run_frames(well, tmp_path, name: str, x: np.ndarray, output: str) -> np.ndar
     return np.stack([found[key] for key in keys])
 
 
+@pytest.mark.sweep(of=3)
 def test_the_package_hands_the_state_on(build, keeper, well, tmp_path, cpus):
     start = np.full(64, 8, np.float32)
     np.save(tmp_path / "start.npy", start)
@@ -76,6 +77,7 @@ def test_the_package_hands_the_state_on(build, keeper, well, tmp_path, cpus):
         assert ways["onnxruntime"] == ""
 
 
+@pytest.mark.sweep(of=3)
 def test_streams_are_settled_in_the_package(build, keeper, well, penstock, tmp_path, cpu):
     options = (*ONE_STATE, "--streams", "3:evict", "--devices", f"cpu:{cpu}", "--backends", "onnxruntime")
     build(keeper, *options)
@@ -100,6 +102,7 @@ def test_streams_are_settled_in_the_package(build, keeper, well, penstock, tmp_p
     assert not (tmp_path / "never").exists()
 
 
+@pytest.mark.sweep(of=3)
 def test_what_writes_a_state_has_one_instance(build, keeper, well, cpus, synthetic_backends, tmp_path):
     if len(cpus) < 2:
         pytest.skip("needs two CPUs")
@@ -117,6 +120,7 @@ def test_what_writes_a_state_has_one_instance(build, keeper, well, cpus, synthet
     assert {"add", "keep"} <= set(writers[0]["nodes"])  # One loop, that no cut divides.
 
 
+@pytest.mark.sweep(of=3)
 def test_ones_own_frames_are_a_sequence(build, keeper, well, cpu, tmp_path):
     x = np.random.default_rng(1).standard_normal((5, 64)).astype(np.float32)
     np.savez(tmp_path / "own.npz", **{f"{i}/x": one for i, one in enumerate(x)})
@@ -157,6 +161,7 @@ def test_ends_of_unlike_types_are_refused(penstock, tmp_path):
     assert "state 't' -> 's': writes f32[4], reads f32[2]" in error
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.skipif(not (MODELS / "dtln_1").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
 @pytest.mark.parametrize("model", ["dtln_1", "gtcrn_simple"])
 def test_a_thousand_frames_of_a_streaming_network_equal_the_loop(build, well, tmp_path, model):
@@ -189,6 +194,7 @@ def cached(tmp_path) -> Path:
     return save(tmp_path, "cached", nodes, *ends)
 
 
+@pytest.mark.sweep(of=3)
 def test_a_cache_may_grow_with_every_frame(build, cached, well, penstock, tmp_path, cpus):
     refused = penstock("split", cached, "--state", "present=past", "-o", "by_hand.penstock")
     assert "--state present=past:FILE.npy" in refused.error

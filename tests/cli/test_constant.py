@@ -87,12 +87,14 @@ def test_every_command_takes_it(well, rated):
     assert {"penstock", "onnxruntime"} <= {row["name"] for row in rows}
 
 
+@pytest.mark.sweep(of=3)
 def test_a_built_package_verifies(well, rated, tmp_path):
     package = tmp_path / "built.penstock"
     well("build", rated, *BOUND, "--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "-o", package)
     assert well("verify", package, "--json").json["ok"]
 
 
+@pytest.mark.sweep(of=6)
 def test_build_tells_what_random_frames_decide(well, rated, tmp_path):
     options = ["--shape", "x=2x4", "--budget", "1s", "--most-parts", "0", "--backends", "onnxruntime"]
     told = well("build", rated, *options, "--shape", "mode=1", "-o", tmp_path / "any.penstock").err
@@ -279,6 +281,7 @@ def test_an_input_with_a_default_is_bound_too(well, tmp_path):
     assert "gained.onnx" in well("verify", "p.penstock", "--json").json["reference"]
 
 
+@pytest.mark.sweep(of=3)
 def test_numbered_files_are_those_of_the_models_inputs(penstock, well, tmp_path):
     """input_<i>.pb counts the bound inputs too, as data beside a model of ONNX do."""
     nodes = [helper.make_node("Mul", ["x", "by"], ["m"], "scale"), helper.make_node("Sub", ["m", "z"], ["y"], "less")]

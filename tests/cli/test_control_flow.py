@@ -185,6 +185,7 @@ def saved(folder: Path, name: str) -> tuple[Path, list[str], list[str]]:
     return file, constants, ops
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_split_at_every_cut_they_compute_the_same(well, tmp_path, name):
     file, constants, ops = saved(tmp_path, name)

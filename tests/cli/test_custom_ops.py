@@ -16,6 +16,7 @@ def test_a_package_carries_its_operators(well, twice, library, tmp_path):
     assert well("verify", package, "--model", twice, "--json").json["ok"] is True
 
 
+@pytest.mark.sweep(of=3)
 def test_a_network_with_its_operators_is_built(well, twice, library, tmp_path, own_costs):
     options = ("--custom-ops", library, "--budget", "6s", "--json")
     report = well("build", twice, "-o", tmp_path / "p", *options).json

@@ -71,6 +71,7 @@ def costs(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("costs") / "costs.db"
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize(
     "page",
     ["README.md", "docs/index.md", "docs/building.md", "docs/cli.md", "docs/costs.md", "docs/planning.md"],
@@ -133,6 +134,7 @@ def test_most_pages_command_lines_are_found():
     assert sum(len(lines_of_page(page)) for page in PAGES) > 70
 
 
+@pytest.mark.sweep(of=3)
 def test_the_command_lines_of_the_help_are_understood(penstock, own_costs):
     commands = re.findall(r"^  (\w+)  +[A-Z]", penstock("--help").out, re.MULTILINE)
     assert {"build", "serve", "top"} < set(commands)
@@ -312,6 +314,7 @@ def write_stand_in(folder: Path) -> None:
     save(folder, "dtln_1", nodes, inputs, [value(mask, frames), value(state, states)])
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.skipif(not (shutil.which("c++") and shutil.which("cc")), reason="no C++ compiler here")
 def test_the_cpp_runs(program, well, absolute, tmp_path: Path):
     libraries = program.resolve().parents[1] / "lib"

@@ -133,6 +133,7 @@ def test_integers_alone_are_judged(penstock, well, synthetic_backends, tmp_path)
         assert (outcome.code, outcome.json["verdict"]) == (1, "wrong"), fault
 
 
+@pytest.mark.sweep(of=3)
 def test_a_wrong_last_row_of_a_batch_is_refused(penstock, well, twins, synthetic_backends):
     synthetic_backends(a={})
     well("split", twins, "--backend", "synthetic_a", "--batch", "4:1000", "-o", "p.penstock")

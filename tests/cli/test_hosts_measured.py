@@ -57,6 +57,7 @@ def costs(tmp_path: Path) -> dict[str, str]:
     return {"PENSTOCK_COSTS": str(tmp_path / "costs.db")}
 
 
+@pytest.mark.sweep(of=3)
 def test_hosts_and_the_links_between_them_are_shown(well, hosts, tmp_path):
     shown = well("devices", "--hosts", hosts, "--json", env=costs(tmp_path)).json
     assert [host["name"] for host in shown["hosts"]] == ["a", "b"]
@@ -74,6 +75,7 @@ def test_hosts_and_the_links_between_them_are_shown(well, hosts, tmp_path):
     assert "MB/s" in well("devices", "--hosts", hosts, env=costs(tmp_path)).out
 
 
+@pytest.mark.sweep(of=3)
 def test_a_host_that_is_not_there_is_told_beside_the_others(penstock, hosts, tmp_path):
     hosts.write_text(hosts.read_text() + '  gone: {address: "127.0.0.1:1", cpus: 1}\n')
     outcome = penstock("devices", "--hosts", hosts, "--json", env=costs(tmp_path))
@@ -83,6 +85,7 @@ def test_a_host_that_is_not_there_is_told_beside_the_others(penstock, hosts, tmp
     assert "127.0.0.1:1" in gone["error"]
 
 
+@pytest.mark.sweep(of=3)
 def test_what_was_measured_on_a_host_is_planned_with_and_kept(well, hosts, chain, tmp_path):
     package = tmp_path / "p.penstock"
     command = ["plan", chain, "--hosts", hosts, "--measure", "--measure-seconds", "4", "--json", "--deadline", "2"]
@@ -98,6 +101,7 @@ def test_what_was_measured_on_a_host_is_planned_with_and_kept(well, hosts, chain
     assert all(part in after["parts"] for part in kept["parts"])
 
 
+@pytest.mark.sweep(of=3)
 def test_a_build_measures_races_and_judges_on_the_hosts(well, hosts, cpu, chain, tmp_path):
     more = f'  gone: {{address: "127.0.0.1:1", cpus: 1}}\ncaller: {{devices: "cpu:{cpu}"}}\n'
     hosts.write_text(hosts.read_text() + more)
@@ -124,6 +128,7 @@ def test_a_build_measures_races_and_judges_on_the_hosts(well, hosts, cpu, chain,
     assert report["chosen"] in well("explain", package).out
 
 
+@pytest.mark.sweep(of=3)
 def test_hosts_are_asked_however_short_the_time(well, hosts, chain, tmp_path):
     command = ["build", chain, "--hosts", hosts, "--budget", "0.01s", "--backends", "onnxruntime", "--json"]
     report = well(*command, "-o", tmp_path / "p.penstock", env=costs(tmp_path)).json
@@ -145,6 +150,7 @@ def app(program, tmp_path) -> dict:
     return {"penstock_app": 1, "inputs": {"image": "f32[4]"}, "nodes": nodes, "outputs": {"result": "again.y"}}
 
 
+@pytest.mark.sweep(of=6)
 def test_networks_of_an_application_are_built_over_the_hosts(well, hosts, app, tmp_path):
     hosts.write_text(hosts.read_text() + '  gone: {address: "127.0.0.1:1", cpus: 1}\n')
     file, package = tmp_path / "app.yaml", tmp_path / "p.penstock"
@@ -184,6 +190,7 @@ def test_a_build_where_no_host_answers_says_so(penstock, hosts, chain, tmp_path)
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.sweep(of=3)
 def test_a_build_over_hosts_of_unlike_connections_is_refused(penstock, addresses, chain, tmp_path):
     (tmp_path / "token").write_text("word\n")
     hosts = tmp_path / "hosts.yaml"
@@ -204,6 +211,7 @@ def test_options_that_a_build_over_hosts_has_no_use_for_are_refused(penstock, ho
     assert "--hosts" in outcome.err or "over hosts" in outcome.err
 
 
+@pytest.mark.sweep(of=3)
 def test_operators_of_the_users_own_go_to_workers_that_allow_them(
     well, penstock, program, cpu, hosts, twice, library, tmp_path
 ):
@@ -229,6 +237,7 @@ def test_a_worker_of_this_machine_may_share_the_database(well, program, cpu, cha
         well(*command, env=costs(tmp_path))
 
 
+@pytest.mark.sweep(of=3)
 def test_the_plan_runs_on_the_hosts(well, hosts, chain, tmp_path):
     package = tmp_path / "p.penstock"
     command = ["plan", chain, "--hosts", hosts, "--measure", "--measure-seconds", "4", "--deadline", "2", "-o", package]

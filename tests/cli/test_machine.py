@@ -23,6 +23,7 @@ def test_devices_tells_the_quota_of_its_control_group(within_quota):
     assert "the time of 0.5 CPUs (cgroup quota)" in within_quota(0.5, "devices").out
 
 
+@pytest.mark.sweep(of=3)
 def test_peaks_are_of_one_cpu_and_of_all(well, tmp_path):
     own = {"PENSTOCK_COSTS": str(tmp_path / "costs.db")}
     peaks = well("devices", "--peaks", "--json", env=own).json["peaks"]

@@ -242,6 +242,7 @@ def test_the_documented_module_runs(well, tmp_path):
     assert frame["outputs"]["half"] == [[1.5] * 10]
 
 
+@pytest.mark.sweep(of=6)
 def test_the_example_runs_is_built_and_right(well, tmp_path):
     folder = ROOT / "examples/module"
     for file in folder.iterdir():

@@ -170,6 +170,7 @@ def test_a_trace_has_every_frame(well, package, tmp_path):
     assert len(trace["traceEvents"]) >= 14
 
 
+@pytest.mark.sweep(of=3)
 def test_a_trace_too_long_to_be_kept_says_what_it_lost(well, double, cpu):
     well("split", double, "--devices", f"cpu:{cpu}", "-o", "double.penstock")
     err = well("run", "double.penstock", "--frames", "100007", "--trace", "trace.json").err

@@ -51,6 +51,7 @@ def temporary(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.mark.sweep(of=3)
 def test_parts_and_plans_have_links_of_one_file_of_weights(program, tmp_path, temporary):
     model = save_layers(tmp_path)
     package = tmp_path / "built.penstock"

@@ -516,6 +516,7 @@ def test_random_values_are_what_the_readers_take(well, tmp_path, case):
     well("verify", "p", "--frames", "4")
 
 
+@pytest.mark.sweep(of=3)
 def test_a_picture_of_open_size_gets_one_that_the_network_takes(well, tmp_path):
     random = np.random.default_rng(0)
     nodes = [

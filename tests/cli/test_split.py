@@ -35,6 +35,7 @@ def test_the_package_may_be_a_zip(well, chain, tmp_path, cpu):
 MADE_UP = {"HWLOC_SYNTHETIC": "core:4096 pu:1"}
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize(
     ("options", "devices"),
     [

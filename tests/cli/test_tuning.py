@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 
+@pytest.mark.sweep(of=6)
 def test_a_faster_plan_takes_the_place_and_nothing_is_lost(program, well, chain, cpus, synthetic_backends, tmp_path):
     if len(cpus) < 2:
         pytest.skip("one CPU: there is no other plan")

@@ -25,6 +25,7 @@ def limited(program, kind, most, *arguments):
     return done.returncode, done.stderr.removeprefix("penstock: error: ").strip()
 
 
+@pytest.mark.sweep(of=3)
 def test_memory_that_is_out_is_told_with_what_to_do(program, tmp_path):
     large = tmp_path / "costs.json"
     large.touch()
@@ -87,6 +88,7 @@ def test_threads_that_the_system_refuses_to_grpc_are_told_too(program, well, cha
     assert told.startswith("stage 'stage0': no thread could be started: ")
 
 
+@pytest.mark.sweep(of=3)
 def test_a_build_needs_few_open_files(program, chain, tmp_path, cpu):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -97,6 +99,7 @@ def test_a_build_needs_few_open_files(program, chain, tmp_path, cpu):
     assert done.returncode == 0, done
 
 
+@pytest.mark.sweep(of=3)
 def test_a_build_runs_in_a_control_group_of_little_memory(program, chain, tmp_path, cpu):
     limit = next(iter(Path("/sys/fs/cgroup").glob("memory/memory.limit_in_bytes")), None)
     if limit is None:

@@ -46,7 +46,7 @@ def some_cuts(count: int):
     return [[place] for place in one] + [list(pair) for pair in chosen.sample(two, min(2, len(two)))]
 
 
-@pytest.mark.sweep(of=6)
+@pytest.mark.sweep(of=12)
 def test_it_splits_in_two_and_three(well, check, unseen, tmp_path):
     options = [] if "--state" in unseen.options else unseen.options
     nodes = well("show", unseen.file, *options, "--json").json["nodes"]
@@ -58,7 +58,7 @@ def test_it_splits_in_two_and_three(well, check, unseen, tmp_path):
         check(package, cuts)
 
 
-@pytest.mark.sweep(of=12)
+@pytest.mark.sweep(of=24)
 @pytest.mark.parametrize("own", [False, True])
 def test_it_builds(well, check, unseen, own, tmp_path):
     frames = ["--inputs", "own.npz"] if own else []
@@ -66,6 +66,7 @@ def test_it_builds(well, check, unseen, own, tmp_path):
     check(tmp_path / "built.penstock")
 
 
+@pytest.mark.sweep(of=3)
 def test_engines_are_timed_on_indices_that_fit(well, tmp_path):
     """Of one node in each frame, which 0 names and 1 does not."""
     nodes = [
@@ -96,6 +97,7 @@ def test_a_map_as_an_input_is_refused_with_what_to_do(penstock, tmp_path):
         assert "begin the network behind the node that reads it" in said
 
 
+@pytest.mark.sweep(of=3)
 def test_a_build_takes_texts_that_are_bytes(well, tmp_path):
     """Of a picture that a node decodes, say. They have no .npy form, in which parts keep what they are timed on."""
     nodes = [

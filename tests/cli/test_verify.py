@@ -371,6 +371,7 @@ def test_a_constant_output_is_right_whatever_the_frames(well, tmp_path):
     assert [output["verdict"] for output in report["outputs"]] == ["right"] * 3
 
 
+@pytest.mark.sweep(of=3)
 def test_random_numbers_are_said_to_be_what_nothing_can_be_said_of(penstock, well, tmp_path):
     nodes = [
         helper.make_node("RandomNormalLike", ["x"], ["r"], "noise"),

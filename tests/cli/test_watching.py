@@ -225,6 +225,7 @@ def test_what_guards_a_page_is_refused_without_one(penstock, line_package, guard
     assert outcome.error == f"{guard.partition('=')[0]}: is for --page or --metrics, found neither"
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("command", ["run", "bench"])
 def test_a_recording_that_fails_at_the_end_loses_nothing_else(program, line_package, tmp_path, command):
     """Its folder is taken away while frames run."""

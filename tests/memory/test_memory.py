@@ -50,6 +50,7 @@ def plain_peak(bert: Path) -> int:
     return peak_bytes(sys.executable, "-c", PLAIN_SESSION, bert)
 
 
+@pytest.mark.sweep(of=3)
 def test_splitting_needs_little_more_memory_than_a_plain_session(
     penstock, bert: Path, plain_peak: int, tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_splitting_needs_little_more_memory_than_a_plain_session(
     assert peak <= LIMIT * plain_peak, f"{peak / plain_peak:.2f} times the memory of a plain session"
 
 
+@pytest.mark.sweep(of=3)
 def test_three_stages_need_little_more_memory_than_a_plain_session(
     penstock, bert: Path, plain_peak: int, tmp_path: Path
 ) -> None:
@@ -70,6 +72,7 @@ def has_room_for_big() -> bool:
     return free_bytes() >= BIG_NEEDS and shutil.disk_usage(tempfile.gettempdir()).free >= BIG_NEEDS // 2
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.skipif(not has_room_for_big(), reason="needs 8 GB of free memory and 4 GB of disk")
 def test_a_model_over_two_gigabytes_is_split_and_runs(
     penstock, make_model: Callable[[str], Path], tmp_path: Path

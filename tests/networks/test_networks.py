@@ -88,14 +88,14 @@ def check(penstock, name: str, model: Path, stages: int, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not given_networks(), reason="needs PENSTOCK_TEST_MODELS, a folder of NAME/model.onnx")
-@pytest.mark.sweep(of=3)
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("stages", STAGES)
 @pytest.mark.parametrize("name", given_networks() or ["none"])
 def test_a_given_network_computes_the_same_in_stages(penstock, tmp_path: Path, name: str, stages: int) -> None:
     check(penstock, name, Path(os.environ["PENSTOCK_TEST_MODELS"]) / name / "model.onnx", stages, tmp_path)
 
 
-@pytest.mark.sweep(of=3)
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("stages", STAGES)
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_network_computes_the_same_in_stages(
@@ -113,6 +113,7 @@ def test_what_an_engine_differs_from_itself_by_is_allowed(penstock, tmp_path: Pa
     assert "times the reference's own rounding of " in done.stdout
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.skipif("super_resolution_10" not in given_networks(), reason="needs PENSTOCK_TEST_MODELS")
 @pytest.mark.parametrize("shape", ["input=?x1x224x224", "input=1..2x1x224x224"])
 def test_an_open_batch_flows_through_the_stages(penstock, tmp_path: Path, shape: str) -> None:

@@ -370,6 +370,7 @@ def test_a_page_that_was_lost_shows_the_next_run(run, open_url):
     page.wait_for_selector("#status[data-state='running']")
 
 
+@pytest.mark.sweep(of=3)
 def test_a_page_whose_run_has_ended_shows_the_next_run(run, open_url):
     process, url = run(by_hand=True)
     page = open_url(url)
@@ -383,6 +384,7 @@ def test_a_page_whose_run_has_ended_shows_the_next_run(run, open_url):
     page.wait_for_selector("#status[data-state='running']")
 
 
+@pytest.mark.sweep(of=3)
 def test_some_time_of_load(run, open_url):
     """At full speed; what the page holds is bounded."""
     page = open_url(run("--frames", "1000000000")[1])

@@ -21,6 +21,7 @@ def costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_COSTS", str(tmp_path / "costs.db"))
 
 
+@pytest.mark.sweep(of=3)
 def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path: Path) -> None:
     told: list[tuple[str, float]] = []
     with penstock.build(
@@ -41,6 +42,7 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
     assert all(isinstance(what, str) and share >= 0 for what, share in told)
 
 
+@pytest.mark.sweep(of=3)
 def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
     """y = table[(i * i - 1000000) / 2000], where random integers are outside."""
     graph = onnx.parser.parse_model(
@@ -59,6 +61,7 @@ def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
         penstock.build(tmp_path / "lookup.onnx", frames=[{"j": np.zeros(1)}], **options)
 
 
+@pytest.mark.sweep(of=3)
 def test_a_state_is_handed_on(tmp_path: Path) -> None:
     """y = x + s, which the next frame reads as s."""
     graph = onnx.parser.parse_model(
@@ -138,6 +141,7 @@ def test_an_application_is_built(model: Path, tmp_path: Path) -> None:
         penstock.build(file, frames=[{"x": frame(3)}])
 
 
+@pytest.mark.sweep(of=6)
 def test_callables_of_an_application_are_tuned_with_it(model: Path, tmp_path: Path) -> None:
     calls = []
 
@@ -199,6 +203,7 @@ except KeyboardInterrupt:
     assert "interrupted" in run_script(text, model, tmp_path / "best.penstock")
 
 
+@pytest.mark.sweep(of=6)
 def test_hosts_are_asked_and_run(model: Path, tmp_path: Path) -> None:
     sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
     import local_hosts

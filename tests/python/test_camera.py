@@ -62,6 +62,7 @@ def test_the_newest_pictures_come_until_the_camera_stops(start_camera: Callable[
     assert seen[-1] >= 58  # FFmpeg may keep the last one, whose end it has not seen.
 
 
+@pytest.mark.sweep(of=3)
 def test_the_example_follows_a_ball_of_a_camera(tmp_path: Path, start_camera: Callable[[Picture, int], str]) -> None:
     for name in ("make.py", "follow.py"):
         shutil.copy(ROOT / "examples/users/camera" / name, tmp_path)

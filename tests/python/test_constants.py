@@ -55,6 +55,7 @@ def test_values_lists_and_arrays(rated: Path, gain: Any) -> None:
         np.testing.assert_array_equal(pipeline.run(None, X)[0], [0, -1])
 
 
+@pytest.mark.sweep(of=3)
 def test_build_warns_of_what_random_frames_decide(rated: Path, tmp_path: Path) -> None:
     options: Any = {"budget": 1, "backends": ["onnxruntime"], "costs": tmp_path / "costs.db"}
     with (
@@ -104,6 +105,7 @@ def test_a_saved_package_remembers(rated: Path, tmp_path: Path) -> None:
             pipeline.run(None, {"x": X, "rate": np.array(1, np.int64)})
 
 
+@pytest.mark.sweep(of=3)
 def test_a_built_network_takes_them(rated: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"budget": 1.0, "most_parts": 0, "costs": tmp_path / "costs.db"}
     with penstock.build(rated, constants={"rate": 16000, "gain": 1}, **options) as pipeline:
@@ -121,6 +123,7 @@ def test_planned_and_composed_networks_take_them(rated: Path) -> None:
         np.testing.assert_array_equal(pipeline.run(None, X)[0], [1, 2])
 
 
+@pytest.mark.sweep(of=3)
 def test_who_builds_with_a_bound_value_is_served_and_no_other(rated: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"budget": 1.0, "most_parts": 0, "costs": tmp_path / "costs.db"}
     options["constants"] = {"rate": 16000, "gain": 1}

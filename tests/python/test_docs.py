@@ -45,6 +45,7 @@ def write_classifier(file: Path) -> None:
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -140,6 +140,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wait
         program.process.wait()
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("how", ENDINGS)
 def test_the_end_leaves_a_call_that_hangs_behind(waiting: dict[str, Waiting], how: str, call: str) -> None:
@@ -268,6 +269,7 @@ after.wait()
     assert behind.startswith("after ")
 
 
+@pytest.mark.sweep(of=3)
 def test_the_process_ends_though_a_callback_blocks(run_script: Run) -> None:
     assert "PenstockWarning: the callback of frame 0 goes on" in run_script(START + CALLBACK)
 

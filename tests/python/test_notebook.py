@@ -56,6 +56,7 @@ def run_cell(source: str, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if isinstance(last, ast.Expr) else None
 
 
+@pytest.mark.sweep(of=3)
 def test_the_notebook_runs_and_shows_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_COSTS", os.fspath(tmp_path / "costs.db"))

@@ -1266,6 +1266,7 @@ def test_the_trace_is_written(model: Path, tmp_path: Path) -> None:
         running.trace(tmp_path / "trace.json")
 
 
+@pytest.mark.sweep(of=3)
 def test_a_trace_too_long_to_be_kept_says_what_it_lost(model: Path, tmp_path: Path) -> None:
     with penstock.split(model, trace=True) as running:
         for _ in running.stream(frame(1) for _ in range(100_003)):
@@ -1351,6 +1352,7 @@ def application_of(model: Path, **options: Any) -> penstock.App:
     return app
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize(
     "make",
     [

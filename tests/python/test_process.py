@@ -186,6 +186,7 @@ __attribute__((destructor)) static void end(void) { write(1, "destroyed\\n", 10)
 """
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 def test_the_process_ends_without_a_start_that_hangs_after_ctrl_c(run_script: Run, tmp_path: Path) -> None:
     source, library = tmp_path / "hangs.c", tmp_path / "libhangs.so"

@@ -63,6 +63,7 @@ def until(condition: Any) -> None:
         time.sleep(0.01)  # Who spins takes half of two cores from what it waits for.
 
 
+@pytest.mark.sweep(of=3)
 def test_workers_are_placed_where_their_resources_are(cluster: Any, program: str) -> None:
     specs = [WorkerSpec(name, resources={"board": 1}, program=program) for name in ("a", "b")]
     fleet = penstock.ray.start(specs, strategy="STRICT_SPREAD")
@@ -289,6 +290,7 @@ def package(model: Path, tmp_path: Path, worker_program: str) -> Path:
     return file
 
 
+@pytest.mark.sweep(of=3)
 def test_a_pipeline_goes_on_where_ray_starts_its_worker_again(
     cluster: Any, package: Path, secrets: dict[str, Any], model: Path
 ) -> None:
@@ -303,6 +305,7 @@ def test_a_pipeline_goes_on_where_ray_starts_its_worker_again(
         np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)
 
 
+@pytest.mark.sweep(of=3)
 def test_a_node_that_dies_is_left_for_another(cluster: Any, package: Path, secrets: dict[str, Any]) -> None:
     x = np.ones((1, 4), np.float32)
     with penstock.ray.deploy(package, strategy="PACK", **secrets) as deployed:
@@ -312,6 +315,7 @@ def test_a_node_that_dies_is_left_for_another(cluster: Any, package: Path, secre
         np.testing.assert_allclose(deployed.pipeline.run(None, [x])[0], expected, rtol=1e-6)
 
 
+@pytest.mark.sweep(of=3)
 def test_workers_of_up_show_their_devices_and_serve_a_pipeline_until_down(
     cluster: Any, package: Path, secrets: dict[str, Any], tmp_path: Path
 ) -> None:

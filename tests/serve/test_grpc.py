@@ -114,6 +114,7 @@ def test_it_says_what_is_served_where(server: Server) -> None:
     assert "penstock: model running version 1" in server.said
 
 
+@pytest.mark.sweep(of=3)
 def test_it_drains_and_leaves(models: list[str]) -> None:
     server = Server(models[5], "--patience", str(SECONDS))  # slow
     command = [str(CLIENTS), str(SCRIPT), server.address, "is_answered_at_the_end"]
@@ -192,6 +193,7 @@ def test_it_serves_on_after_more_connections_than_descriptors(models: list[str])
     assert server.end() == 0
 
 
+@pytest.mark.sweep(of=3)
 def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Path) -> None:
     make_certificates(tmp_path)
     own = ["--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"]

@@ -49,6 +49,7 @@ def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield started
 
 
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("calls", ["either", "unary"])
 def test_frames_are_computed_there_and_one_that_fails_ends_no_other(other: Other, calls: str) -> None:
     done = other.run(60, calls)

@@ -109,6 +109,7 @@ def test_frames_of_a_killed_server_are_run_by_the_one_that_stands_by(tmp_path, s
     assert started.end() == [expected(frame) for frame in range(20, 220)]
 
 
+@pytest.mark.sweep(of=3)
 def test_frames_of_a_server_that_stands_still_are_run_by_the_one_that_stands_by(tmp_path, serve, run):
     first, second = serve(), serve()
     app = save_app(tmp_path, f"oip://{first.address}/twice", standby=f"oip://{second.address}", idempotent=True)
@@ -232,6 +233,7 @@ def test_frames_of_a_killed_worker_are_run_by_another(tmp_path, worker, run):
     assert started.end() == [chained(frame) for frame in range(20, 220)]
 
 
+@pytest.mark.sweep(of=3)
 def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_path, worker, run):
     first = worker()
     package = split(save_chain(tmp_path), "--devices", f"{first.address}/cpu:0", "--standby", "cpu:0")

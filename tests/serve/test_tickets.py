@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 from servers import SECONDS, Server, find_program, split
 
@@ -166,6 +167,7 @@ def test_frames_of_a_killed_maker_are_there_or_unavailable(tmp_path, worker, run
     assert "error" in said[-1]
 
 
+@pytest.mark.sweep(of=3)
 def test_frames_of_a_maker_that_stands_still_do_not_wait_for_it(tmp_path, worker, run):
     first, second = worker(), worker()
     started = run(in_two(tmp_path, first.address, second.address), PENSTOCK_REMOTE_PATIENCE_MS="8000")

@@ -129,6 +129,7 @@ def test_tensors_go_from_worker_to_worker(worker: Worker, made: Path) -> None:
     assert other.end() == 0, other.log
 
 
+@pytest.mark.sweep(of=3)
 def test_a_caller_that_is_killed_leaves_nothing(worker: Worker, made: Path) -> None:
     command = client_command(made, "is_killed", worker.address)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -212,6 +213,7 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(
     assert all(error in done.stderr for error in errors), done.stderr
 
 
+@pytest.mark.sweep(of=3)
 def test_workers_know_one_another_by_tokens(tmp_path: Path) -> None:
     made = subprocess.run([find_program(), "token", "all", "--rights", "infer,load"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr

@@ -58,6 +58,7 @@ def what_is_wrong(target: str, file: Path, pages: dict[Path, Page]) -> str | Non
     return None
 
 
+@pytest.mark.sweep(of=3)
 def test_every_link_inside_leads_somewhere(pages):
     wrong = [
         what_is_wrong(target, file, pages)
@@ -97,6 +98,7 @@ def test_a_link_to_nowhere_fails(make_site, tmp_path, planted, said):
     assert said in output
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_nothing_is_loaded_from_outside(browser, site, scheme):
     axe = (ROOT / ".prefix/web/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
@@ -119,6 +121,7 @@ def test_axe_finds_nothing_and_nothing_is_loaded_from_outside(browser, site, sch
     assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
+@pytest.mark.sweep(of=6)
 def test_the_pages_fit_a_telephone(browser, site):
     context = browser.new_context(viewport={"width": 400, "height": 800}, reduced_motion="reduce")
     page = context.new_page()

@@ -48,6 +48,7 @@ def compiler() -> str:
     return found[1]
 
 
+@pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_page_does_what_it_says(page, environment, tmp_path, request):
     if any(block.kind == "cmake" for block in blocks_of(page)):

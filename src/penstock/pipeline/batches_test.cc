@@ -12,7 +12,7 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/temporary_folder.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::batches_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -808,4 +808,4 @@ TEST_P(LooseBatches, RefuseTheFrameOfAnotherShape) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::batches_test

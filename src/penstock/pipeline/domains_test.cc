@@ -13,7 +13,7 @@
 #include "tests/support/fake_accelerator.h"
 #include "tests/support/temporary_folder.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::domains_test {
 namespace {
 
 using ::testing::Each;
@@ -1179,4 +1179,4 @@ TEST_F(Refused, TensorsWithoutABound) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::domains_test

@@ -5,13 +5,13 @@
 
 #include "penstock/pipeline/histogram.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::drift_test {
 namespace {
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr double kPredicted = 10.0 * kMillisecond;
 
-class DriftTest : public testing::Test {
+class DriftTest : public ::testing::Test {
  protected:
   /// So many frames of so many milliseconds, then a look so many seconds later.
   std::optional<Drift> look(double seconds, int frames, double milliseconds) {
@@ -81,4 +81,4 @@ TEST_F(DriftTest, LooksInQuickSuccessionMakeNoMoreWindows) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::drift_test

@@ -23,7 +23,7 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/no_more_threads.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::each_frame_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -1011,4 +1011,4 @@ TEST_P(HeldTest, WhatIsReadMeanwhileStaysWhole) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::each_frame_test

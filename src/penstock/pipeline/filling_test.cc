@@ -12,7 +12,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::filling_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -257,4 +257,4 @@ TEST(FillingWithStates, ACancelledFrameIsLetOut) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::filling_test

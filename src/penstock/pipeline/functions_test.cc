@@ -12,7 +12,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::functions_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -883,4 +883,4 @@ TEST(Ending, FramesThatAreGivenUpAreNotComputedAndThoseBehindAre) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::functions_test

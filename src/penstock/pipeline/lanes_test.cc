@@ -8,7 +8,7 @@
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_device.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::lanes_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -297,4 +297,4 @@ TEST_F(Lanes, WorkBesideEdgesThatDrop) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::lanes_test

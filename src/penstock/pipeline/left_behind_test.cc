@@ -15,7 +15,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/no_more_threads.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::left_behind_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -405,4 +405,4 @@ TEST_F(LeftBehind, EdgesThatDropFramesGoOn) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::left_behind_test

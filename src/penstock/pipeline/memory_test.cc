@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::memory_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -77,4 +77,4 @@ TEST_F(MemoriesTest, ADeviceThatCannotReachItGoesThroughTheHosts) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::memory_test

@@ -28,7 +28,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/watched.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::pipeline_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -1789,4 +1789,4 @@ TEST(CapacityTest, ATensorWithoutBoundCountsByItsKnownSizesUpToASixteenthOfTheEd
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::pipeline_test

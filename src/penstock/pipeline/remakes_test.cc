@@ -11,7 +11,7 @@
 #include "tests/support/fake_remote.h"
 #include "tests/support/numbered_frames.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::remakes_test {
 namespace {
 
 using ::testing::Contains;
@@ -351,4 +351,4 @@ TEST_F(Remade, WhateverThePeersDo) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::remakes_test

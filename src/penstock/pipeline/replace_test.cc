@@ -22,7 +22,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/watched.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::replace_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -1356,4 +1356,4 @@ TEST(Replace, LeavesNoThreads) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::replace_test

@@ -26,7 +26,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/sample.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::scale_test {
 namespace {
 
 using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
@@ -434,4 +434,4 @@ TEST(CapacityTest, FewLargeFramesWaitWhereOthersAreDropped) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::scale_test

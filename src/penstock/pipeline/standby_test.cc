@@ -12,7 +12,7 @@
 #include "tests/support/fake_remote.h"
 #include "tests/support/numbered_frames.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::standby_test {
 namespace {
 
 using ::testing::Contains;
@@ -445,4 +445,4 @@ TEST_F(Standby, EveryFrameComesOutOnceWhateverThePeersDo) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::standby_test

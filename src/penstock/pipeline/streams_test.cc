@@ -12,7 +12,7 @@
 #include "tests/support/fake_backend.h"
 #include "tests/support/watched.h"
 
-namespace penstock::pipeline {
+namespace penstock::pipeline::streams_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -593,4 +593,4 @@ TEST(Streams, TheirStatesCountInTheMemory) {
 }
 
 }  // namespace
-}  // namespace penstock::pipeline
+}  // namespace penstock::pipeline::streams_test

@@ -369,6 +369,7 @@ TEST(VirtualStagesTest, IsNearTheBestOfFullChainsWhateverTheirFreedom) {
     for (const auto& [devices, segments, groups] :
          {std::tuple{2, 1, 16}, {2, 2, 40}, {2, 3, 12}, {3, 2, 10}}) {
       for (const double room : {1.0, 1.1, 1.3, 1.8}) {
+        if (kSanitized && room != 1.3) continue;
         SCOPED_TRACE(concat(seed, ": ", devices, " devices, ", segments, " stages, room ", room));
         const auto problem = full_chain(seed, groups, devices, room);
         Options options;
