@@ -16,7 +16,7 @@ namespace penstock {
 
 namespace {
 
-/// SHA-256 itself cannot fail: what OpenSSL returns 0 for is memory that it did not get.
+/// OpenSSL returns 0 without a cause. SHA-256 is built in: it is memory that was refused.
 void check_memory(int done) {
   if (done != 1) throw std::bad_alloc();
 }

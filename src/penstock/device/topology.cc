@@ -168,13 +168,13 @@ Result<Topology> read_topology() {
 
 Result<std::string> cpu_fingerprint() {
   static std::mutex mutex;
-  static std::string known;
+  static auto* known = new std::string;  // Never freed: a start may go on as the process ends.
   const std::scoped_lock lock(mutex);
-  if (known.empty()) {
+  if (known->empty()) {
     PENSTOCK_TRY(const auto topology, read_topology());
-    known = topology.fingerprint;
+    *known = topology.fingerprint;
   }
-  return known;
+  return *known;
 }
 
 Result<std::vector<int>> cpus_to_plan_for() {

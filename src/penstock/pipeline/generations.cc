@@ -48,6 +48,16 @@ Status carry_parameters(const State& old, State& fresh) {
   return {};
 }
 
+// How long add_first_calls() makes a list.
+std::size_t most_frames_of_first_calls(const State& state) {
+  std::size_t most = 0;
+  for (const auto& worker : state.workers) {
+    if (&worker->stage() != state.stages.front().get()) continue;
+    most = std::max(most, worker->meter.calls.size());
+  }
+  return most;
+}
+
 void add_first_calls(const State& state, std::vector<CallStats>& to) {
   for (const auto& worker : state.workers) {
     if (&worker->stage() != state.stages.front().get()) continue;
@@ -110,6 +120,11 @@ void Generations::hurry(FrameNumber frame) {
   for (const auto& state : live_) {
     if (state->first <= frame) state->hurry(frame);
   }
+}
+
+void Generations::stop() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& state : live_) state->stop();
 }
 
 std::optional<Error> Generations::closed_by() const {
@@ -186,14 +201,19 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     const std::scoped_lock lock(mutex_, old.ending.commit);
     if (old.ending.closed()) return old.ending.error();
     PENSTOCK_CHECK_OK(carry_parameters(old, *fresh));
+    // What may find no memory comes before what changes anything, note_ended()'s too.
+    PlanStats plan{old.options.label, old.source.done() - first_frame_};
+    replaced_plans_.reserve(replaced_plans_.size() + 1);
+    ending_.reserve(ending_.size() + 1);
+    ended_calls_.reserve(most_frames_of_first_calls(old));
+    live_.push_back(fresh);
     fresh->turns = turns;
     fresh->totals = old.totals;
     fresh->delivery.hold();
     fresh->begin_at(old.source.done());
-    add_plan({old.options.label, old.source.done() - first_frame_}, replaced_plans_);
+    add_plan(std::move(plan), replaced_plans_);
     first_frame_ = old.source.done();
     ending_.push_back(pushing);
-    live_.push_back(fresh);
     old.successor = fresh;
     old.ending.replace();
   }

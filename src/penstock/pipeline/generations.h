@@ -30,6 +30,7 @@ struct Generations {
   /// Those that may hold threads, oldest first; of some all frames may have come out.
   [[nodiscard]] std::vector<std::shared_ptr<State>> with_threads() const;
   void hurry(FrameNumber frame);  ///< As Pipeline::hurry(). Needs no memory.
+  void stop();                    ///< State::stop() of all. Needs no memory.
 
   /// Why the pipeline takes no frames, if it does not. One that was replaced is no reason.
   [[nodiscard]] std::optional<Error> closed_by() const;
@@ -44,7 +45,8 @@ struct Generations {
   [[nodiscard]] std::vector<CallStats> first_calls() const;
   /// Of all plans since the first one, where so many frames were pushed.
   [[nodiscard]] std::vector<PlanStats> plans(FrameNumber pushed) const;
-  /// Keeps what a generation counted. \pre  its threads have ended, and link() was called behind it
+  /// Keeps what a generation counted; needs no memory. \pre  its threads have ended, and link() was
+  /// called behind it
   void note_ended(const State& old);
 
   /// Takes the pusher's turn, for replace(), which ends it with end_pushers_turn().
@@ -60,8 +62,7 @@ struct Generations {
   Status take_turn_between_frames(std::string_view what);
   /// From now on frames go to `fresh`, the states' values aside. In the pusher's turn.
   /// \error  why the newest one was closed meanwhile, or of a device that has no room for the
-  /// values
-  ///         of parameters: nothing changes.
+  ///         values of parameters: nothing changes, nor where it throws std::bad_alloc.
   Status link(const std::shared_ptr<State>& fresh);
   /// The oldest one has given all its frames: the next one is popped from. In the popper's turn.
   /// False: there is none.

@@ -18,10 +18,9 @@ Pipeline::Pipeline(std::unique_ptr<Generations> generations)
 Pipeline::~Pipeline() {
   cancel();
   const std::scoped_lock lock(generations_->replace_mutex);  // One in progress ends by itself.
-  const auto generations = generations_->all();
-  for (const auto& state : generations) state->stop();
+  generations_->stop();
   if (generations_->ender.joinable()) generations_->ender.join();
-  generations.back()->end();
+  generations_->newest()->end();
 }
 
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,

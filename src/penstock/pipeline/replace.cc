@@ -187,12 +187,12 @@ class Swap {
       return generations_.closed_by() || (asked && asked());
     };
     PENSTOCK_TRY(auto fresh, make_generation(plan, folder, backends_, options));
-    Status started = start_generation(*fresh);
+    Status started = guarded([&] { return start_generation(*fresh); });
     if (started) {
-      started = run_beside(fresh);
+      started = guarded([&] { return run_beside(fresh); });
     } else if (started.error().code == Code::kFailedPrecondition) {
       PENSTOCK_TRY(fresh, make_generation(plan, folder, backends_, options));
-      started = run_alone(fresh);
+      started = guarded([&] { return run_alone(fresh); });
     }
     fresh->options.stopped = nullptr;  // It refers to this.
     if (started) return {};
@@ -228,17 +228,20 @@ class Swap {
           if (goes.get()) end_old(generations, *old, *fresh);
         }));
     Status done = may_go();
-    if (done)
-      done = in_pushers_turn([&]() -> Status {
-        if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
-        PENSTOCK_TRY(const auto saved, save_states(*old_));
-        PENSTOCK_CHECK_OK(restore_states(*old_, *fresh, saved));
-        return go_on_with(fresh);
-      });
+    if (done) done = guarded([&] { return go_on_beside(fresh); });  // The ender waits for `linked`.
     generations_.ended = !done;
     linked.set_value(static_cast<bool>(done));
     if (!done) generations_.ender.join();
     return done;
+  }
+
+  Status go_on_beside(const std::shared_ptr<State>& fresh) {
+    return in_pushers_turn([&]() -> Status {
+      if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+      PENSTOCK_TRY(const auto saved, save_states(*old_));
+      PENSTOCK_CHECK_OK(restore_states(*old_, *fresh, saved));
+      return go_on_with(fresh);
+    });
   }
 
   [[nodiscard]] Status may_go() const {
@@ -277,7 +280,7 @@ class Swap {
     PENSTOCK_TRY(const auto saved, save_states(*old_));
     old_->end();
     generations_.note_ended(*old_);
-    Status started = start_generation(*fresh);
+    Status started = guarded([&] { return start_generation(*fresh); });
     if (started) started = guarded([&] { return restore_states(*old_, *fresh, saved); });
     if (started) started = may_go();
     if (started) {

@@ -177,10 +177,11 @@ Result<std::unique_ptr<Pipeline>> Pipeline::start(const plan::Plan& plan,
                                                   const Options& options) {
   try {
     PENSTOCK_TRY(auto state, make_generation(plan, folder, backends, options));
-    auto generations = std::make_unique<Generations>(state);
+    // Before there are threads: it ends them where anything fails.
+    std::unique_ptr<Pipeline> pipeline(new Pipeline(std::make_unique<Generations>(state)));
     PENSTOCK_CHECK_OK(start_generation(*state));
     state->gate.open();
-    return std::unique_ptr<Pipeline>(new Pipeline(std::move(generations)));
+    return pipeline;
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }

@@ -213,15 +213,6 @@ Result<Package> load(const fs::path& path) {
   return Package{std::move(plan), path, nullptr};
 }
 
-Error thrown(const fs::path& package, const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return make_error(Code::kResourceExhausted,
-                      "out of memory; raise the limit of memory (ulimit -v)")
-        .within({Where::kPackage, package.string()});
-  }
-  return internal_error(error.what()).within({Where::kPackage, package.string()});
-}
-
 }  // namespace
 
 struct PackageWriter::State {
@@ -292,6 +283,15 @@ Result<Plan> PackageWriter::commit(Plan plan, const std::map<std::string, std::s
   } catch (const std::exception& error) {
     return thrown(state.target, error);
   }
+}
+
+Error thrown(const fs::path& package, const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return make_error(Code::kResourceExhausted,
+                      "out of memory; raise the limit of memory (ulimit -v)")
+        .within({Where::kPackage, package.string()});
+  }
+  return internal_error(error.what()).within({Where::kPackage, package.string()});
 }
 
 Result<Package> load_package(const fs::path& path) {

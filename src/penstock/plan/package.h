@@ -1,6 +1,7 @@
 // Package: a folder (or a zip of it) with plan.json, stages/*.onnx and the hash of each file.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -62,5 +63,9 @@ Status check_target(const std::filesystem::path& target);
 ///                          unpacks to over 64 MiB and over 20 times its size, or to over 65,536
 ///                          files and folders.
 Result<Package> load_package(const std::filesystem::path& path);
+
+/// What was thrown while a package was read, written or started.
+/// \returns kResourceExhausted for std::bad_alloc, else kInternal; of that package
+Error thrown(const std::filesystem::path& package, const std::exception& error);
 
 }  // namespace penstock::plan

@@ -73,8 +73,9 @@ Status list_into(std::vector<std::string>& paths, const fs::path& folder,
     if (entry == nullptr) return {};
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    std::error_code ignored;
-    const auto status = fs::symlink_status(folder / name, ignored);
+    std::error_code cause;
+    const auto status = fs::symlink_status(folder / name, cause);
+    if (cause) return file_error(folder / name, "cannot be looked at", cause);
     if (fs::is_directory(status)) {
       PENSTOCK_CHECK_OK(list_into(paths, folder / name, prefix + name + "/"));
     } else if (fs::is_regular_file(status)) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "penstock/graph/external_files.h"
-#include "penstock/pipeline/guarded.h"
 
 namespace penstock {
 
@@ -35,7 +34,11 @@ Result<plan::Package> load(const std::filesystem::path& path) {
 }  // namespace
 
 Result<plan::Package> load_package(const std::filesystem::path& path) {
-  return pipeline::guarded([&] { return load(path); });
+  try {
+    return load(path);
+  } catch (const std::exception& error) {
+    return plan::thrown(path, error);
+  }
 }
 
 }  // namespace penstock

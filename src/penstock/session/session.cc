@@ -25,7 +25,6 @@
 #include "penstock/graph/interface.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
-#include "penstock/pipeline/guarded.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/batch_check.h"
 #include "penstock/session/join.h"
@@ -369,7 +368,7 @@ Result<ModelFile> write_joined(const plan::Package& package) {
 
 Result<Opened> open_package(const fs::path& path, const pipeline::Options& options,
                             const backend::Registry& backends) {
-  return pipeline::guarded([&]() -> Result<Opened> {
+  try {
     PENSTOCK_TRY(auto package, load_package(path));
     auto pipeline = pipeline::Pipeline::start(package.plan, package.folder, backends, options);
     if (!pipeline) {
@@ -377,7 +376,9 @@ Result<Opened> open_package(const fs::path& path, const pipeline::Options& optio
           .within({Where::kPackage, path.string()});
     }
     return Opened{std::move(package), *std::move(pipeline), path};
-  });
+  } catch (const std::exception& error) {
+    return plan::thrown(path, error);
+  }
 }
 
 Result<plan::Package> pack_model(const graph::Graph& graph, partition::SplitOptions split,
