@@ -101,8 +101,8 @@ endfunction()
 #                    [DEFINITIONS ...] [APART] [COMPUTES] [LONGEST])
 # One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
 # sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds; `engineless_tests`
-# builds those not labelled engine. APART: each file by a compiler run of its own, for one who changes
-# it; not with sanitizers, which are built as a whole. COMPUTES: it is slow where it is not optimised.
+# builds those not labelled engine. APART: each file by a compiler run of its own, so that a change to
+# one is compiled soon; builds with sanitizers compile them together. COMPUTES: it is slow where it is not optimised.
 # LONGEST: it begins first, so that the other processors have something to do until it ends.
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)

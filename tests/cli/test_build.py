@@ -131,7 +131,6 @@ def backend_of(report) -> dict[str, str]:
     return {node["name"]: node["backend"] for node in report["nodes"]}
 
 
-@pytest.mark.sweep(of=3)
 def test_a_model_becomes_a_package_that_says_why(plain, well, chain, tmp_path):
     report, package, _ = plain
     assert set(report) >= FIELDS

@@ -48,7 +48,6 @@ def surveyed(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield json.loads(told[0]), told[1]
 
 
-@pytest.mark.sweep(of=6)
 def test_hosts_of_one_cable_are_seen_to_share_it(surveyed):
     found, _ = surveyed
     seen = {(each["host"], each["direction"]): each for each in found["sharing"]}

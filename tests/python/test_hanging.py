@@ -140,7 +140,6 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Wait
         program.process.wait()
 
 
-@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("how", ENDINGS)
 def test_the_end_leaves_a_call_that_hangs_behind(waiting: dict[str, Waiting], how: str, call: str) -> None:

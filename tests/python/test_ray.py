@@ -63,7 +63,6 @@ def until(condition: Any) -> None:
         time.sleep(0.01)  # Who spins takes half of two cores from what it waits for.
 
 
-@pytest.mark.sweep(of=3)
 def test_workers_are_placed_where_their_resources_are(cluster: Any, program: str) -> None:
     specs = [WorkerSpec(name, resources={"board": 1}, program=program) for name in ("a", "b")]
     fleet = penstock.ray.start(specs, strategy="STRICT_SPREAD")

@@ -58,7 +58,6 @@ def what_is_wrong(target: str, file: Path, pages: dict[Path, Page]) -> str | Non
     return None
 
 
-@pytest.mark.sweep(of=3)
 def test_every_link_inside_leads_somewhere(pages):
     wrong = [
         what_is_wrong(target, file, pages)

@@ -253,8 +253,10 @@ Rule read_document(const Field& field) {
 
 Result<Document> parse_json(std::string_view text, const std::string& whose) {
   auto document = Document::parse(text);
-  if (!document) return std::move(document).error().within(whose);
-  return document;
+  if (document) return document;
+  auto error = std::move(document).error().within(whose);
+  error.code = Code::kInvalidArgument;  // No file of ours that lost its data.
+  return error;
 }
 
 }  // namespace

@@ -248,6 +248,7 @@ class Planning {
           std::max(baseline.evaluation.period, busiest(loads(*baseline.split)));
       candidates.push_back(*baseline.split);
     }
+    if (answer.runner_up) candidates.push_back(answer.runner_up->split);
     double best = period_of(answer.split);
     for (const auto& split : candidates) {
       const double period = period_of(split);

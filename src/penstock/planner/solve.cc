@@ -330,6 +330,7 @@ class Solver {
     if (!second || !(second->cost < answer_.cost * (1 - kSame))) return;
     if (!allows(options_, second->split)) return answer_.runner_up.reset();
     replace_split(problem_, options_, Split(second->split), answer_);
+    bounds_.move(0, answer_.cost);
   }
 
   /// Whether a cheaper split, of one stage a device, is found once no memory has a cap. Asked where

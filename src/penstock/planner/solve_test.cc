@@ -262,15 +262,18 @@ TEST(SolveTest, NoRunnerUpIsCheaperWhereTheTimeIsShortForAMoment) {
   int answered = 0;
   for (int moment = 1; moment <= 60; ++moment) {
     int asked = 0;
+    double told = kInfinite;
     Options options;
     options.segments_per_device = 2;
     options.seconds = 0;
+    options.report = [&](double, double cost) { told = cost; };
     options.interrupted = [&] { return ++asked == moment; };
     const auto answer = solve(problem, options);
     if (!answer || !answer->runner_up) continue;
     ++answered;
     EXPECT_GE(answer->runner_up->cost, answer->cost * (1 - 1e-9)) << moment;
     EXPECT_FALSE(same_stages(answer->runner_up->split, answer->split)) << moment;
+    EXPECT_NEAR(told, answer->cost, 1e-9 * answer->cost) << moment;
   }
   EXPECT_GT(answered, 0);
 }
