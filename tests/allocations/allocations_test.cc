@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -114,6 +115,7 @@ class AllocationsTest : public ::testing::Test {
     if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer counts allocations itself";
     t_spared = t_tester = false;
     g_others_spared = false;
+    g_until_failure = -1;
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -472,7 +474,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
     auto pipeline = pipeline::Pipeline::start(plan, network.folder, network.registry, options);
     failed = g_until_failure.exchange(-1) < 0;
     ASSERT_TRUE(pipeline || (failed && !pipeline.error().message().empty()));
-    if (!pipeline) EXPECT_EQ(network.backend->alive(), 0) << k;
+    EXPECT_TRUE(pipeline || network.backend->alive() == 0) << k;
   }
   EXPECT_GT(warnings, 0);
 }
@@ -500,6 +502,48 @@ TEST_F(AllocationsTest, TheKthAllocationOfASwapFailsForEveryK) {
     const auto output = (*pipeline)->pop();
     ASSERT_TRUE(output && *output);
     EXPECT_TRUE((*output)->ok()) << (*output)->error().message();
+  }
+}
+
+/// Its engine does not stand beside `other`'s, which ends before a swap for it then: the old plan
+/// starts again, from its files, where the new one cannot go on.
+void stand_without(FakeNetwork& network, const FakeNetwork& other) {
+  std::filesystem::create_directories(network.folder / "stages");
+  for (const auto& [name, model] : network.backend->models)
+    std::ofstream(network.folder / "stages" / name) << "model";
+  network.backend->on_compile = [&other](const backend::CompileRequest&) -> Status {
+    if (other.backend->alive() == 0) return {};
+    return make_error(Code::kFailedPrecondition, "not beside the other");
+  };
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfASwapOfAnEngineThatStandsOnceFailsForEveryK) {
+  const auto first = number(0);
+  bool failed = true;
+  for (std::int64_t k = 0; failed; ++k) {
+    SCOPED_TRACE(k);
+    auto before = that_allocates(folder_), after = that_allocates(folder_);
+    stand_without(before, after);
+    stand_without(after, before);
+    auto pipeline = before.start({.capacity = 2});
+    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    std::atomic<int> called = 0;
+    const auto push = [&] {
+      return (*pipeline)->push(std::span(&first, 1), pipeline::kForever,
+                               {.done = [&](pipeline::Output) { ++called; }});
+    };
+    ASSERT_TRUE(push());
+    const auto plan = of_another_cpu(after);
+    g_until_failure = k;
+    const auto swapped = (*pipeline)->replace(plan, after.folder, after.registry, {});
+    failed = g_until_failure.exchange(-1) < 0;
+    ASSERT_TRUE(swapped || (failed && !swapped.error().message().empty()));
+    const bool goes_on = static_cast<bool>(push());
+    EXPECT_EQ(goes_on, !(*pipeline)->closed_by());
+    EXPECT_TRUE(goes_on || !swapped);
+    pipeline->reset();
+    EXPECT_EQ(called, goes_on ? 2 : 1);
+    EXPECT_EQ(before.backend->alive() + after.backend->alive(), 0);
   }
 }
 

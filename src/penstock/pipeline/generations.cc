@@ -42,8 +42,9 @@ Status carry_parameters(const State& old, State& fresh) {
     ++version->number;
     version->first_frame = old.source.done();
     const std::scoped_lock lock(stage->parameter_mutex);
-    stage->newest_version.store(version->number, std::memory_order_release);
+    const auto number = version->number;
     stage->versions.push_back(std::move(version));
+    stage->newest_version.store(number, std::memory_order_release);
   }
   return {};
 }

@@ -270,34 +270,43 @@ class Swap {
       PENSTOCK_CHECK_OK(generations_.link(between));
       Status done = guarded([&] { return start_behind(*between, fresh); });
       if (generations_.newest() != between) generations_.note_ended(*between);
-      if (!done && generations_.newest() == between) between->cancel(done.error());
+      if (done || generations_.newest() != between) return done;
+      Status cause = guarded([&]() -> Status { return done; });  // Memory may be out again.
+      between->cancel(std::move(cause).error());
       return done;
     });
   }
 
   Status start_behind(const State& between, const std::shared_ptr<State>& fresh) {
     old_->wait_until_workers_left(kNever);
-    PENSTOCK_TRY(const auto saved, save_states(*old_));
+    const auto saved = guarded([&] { return save_states(*old_); });
     old_->end();
     generations_.note_ended(*old_);
-    Status started = guarded([&] { return start_generation(*fresh); });
-    if (started) started = guarded([&] { return restore_states(*old_, *fresh, saved); });
+    if (!saved) return saved.error();
+    Status started = start_in_its_place(*fresh, *saved);
     if (started) started = may_go();
+    if (started) started = guarded([&] { return go_on_with(fresh); });
     if (started) {
-      started = go_on_with(fresh);
       fresh->delivery.release();
       return started;
     }
     fresh->end();  // The old one starts again in its place.
     PENSTOCK_TRY(const auto again,
                  make_generation(between.plan, between.folder, between.backends, between.options));
-    Status restored = start_generation(*again);
-    if (restored) restored = restore_states(*old_, *again, saved);
-    if (restored) restored = go_on_with(again);
+    Status restored = start_in_its_place(*again, *saved);
+    if (restored) restored = guarded([&] { return go_on_with(again); });
+    if (!restored) again->end();
     again->delivery.release();
     if (restored) return started;
     return std::move(started).error().adding(
         concat("; and the plan before it did not start again: ", restored.error().message()));
+  }
+
+  Status start_in_its_place(State& next, const std::vector<StreamStates>& saved) {
+    return guarded([&]() -> Status {
+      PENSTOCK_CHECK_OK(start_generation(next));
+      return restore_states(*old_, next, saved);
+    });
   }
 
   // Its first frame is the next one.

@@ -285,13 +285,16 @@ Result<Plan> PackageWriter::commit(Plan plan, const std::map<std::string, std::s
   }
 }
 
-Error thrown(const fs::path& package, const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return make_error(Code::kResourceExhausted,
-                      "out of memory; raise the limit of memory (ulimit -v)")
-        .within({Where::kPackage, package.string()});
+Error thrown(const fs::path& package, const std::exception& error) noexcept {
+  try {
+    auto told = dynamic_cast<const std::bad_alloc*>(&error) != nullptr
+                    ? make_error(Code::kResourceExhausted,
+                                 "out of memory; raise the limit of memory (ulimit -v)")
+                    : internal_error(error.what());
+    return std::move(told).within({Where::kPackage, package.string()});
+  } catch (...) {  // There is none for the sentence either.
+    return out_of_memory();
   }
-  return internal_error(error.what()).within({Where::kPackage, package.string()});
 }
 
 Result<Package> load_package(const fs::path& path) {

@@ -66,6 +66,6 @@ Result<Package> load_package(const std::filesystem::path& path);
 
 /// What was thrown while a package was read, written or started.
 /// \returns kResourceExhausted for std::bad_alloc, else kInternal; of that package
-Error thrown(const std::filesystem::path& package, const std::exception& error);
+Error thrown(const std::filesystem::path& package, const std::exception& error) noexcept;
 
 }  // namespace penstock::plan
