@@ -357,27 +357,33 @@ bool frames_come_out_without_the_kth_allocation(std::int64_t k, const plan::Stre
   return g_until_failure.exchange(-1) < 0;
 }
 
-// How many allocations there are depends on how far the stages are when the error stops all.
-TEST_F(AllocationsTest, TheKthAllocationFailsWhereTheFirstErrorStopsAll) {
-  t_spared = true;
-  int reached = 0;
-  for (std::int64_t k = 0; k < 60; ++k) {
-    reached += static_cast<int>(frames_come_out_without_the_kth_allocation(
-        k, {.capacity = 8, .on_error = plan::OnError::kStop}, 0));
+/// Refuses each k-th allocation in a run of its own. How many there are depends on how far the
+/// stages' threads are in that run: it ends where ten in a row did not come about.
+/// \returns how many came about
+std::int64_t refused_one_by_one(const plan::StreamOptions& options, int left_behind) {
+  constexpr int kInARow = 10;
+  std::int64_t refused = 0;
+  int missed = 0;
+  for (std::int64_t k = 0; missed < kInARow; ++k) {
+    const bool came_about = frames_come_out_without_the_kth_allocation(k, options, left_behind);
+    missed = came_about ? 0 : missed + 1;
+    refused += came_about ? 1 : 0;
   }
-  EXPECT_GT(reached, 0);  // The text of the error itself is one.
+  return refused;
 }
 
-TEST_F(AllocationsTest, TheKthAllocationFailsWhereACallHangs) {
+TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereTheFirstErrorStopsAll) {
+  t_spared = true;
+  EXPECT_GT(refused_one_by_one({.capacity = 8, .on_error = plan::OnError::kStop}, 0), 10);
+}
+
+TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereACallHangs) {
   t_spared = true;
   for (const int left_behind : {0, 2}) {
     SCOPED_TRACE(concat("left behind: ", left_behind));
-    int reached = 0;
-    for (std::int64_t k = 0; k < 30; ++k) {
-      reached += static_cast<int>(frames_come_out_without_the_kth_allocation(
-          k, {.capacity = 8, .max_run = std::chrono::milliseconds(20)}, left_behind));
-    }
-    EXPECT_GT(reached, 0);
+    const auto refused =
+        refused_one_by_one({.capacity = 8, .max_run = std::chrono::milliseconds(20)}, left_behind);
+    EXPECT_GT(refused, 5);
   }
 }
 
@@ -479,6 +485,20 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
   EXPECT_GT(warnings, 0);
 }
 
+/// replace() while the k-th allocation finds no memory, that of the thread that ends the old plan
+/// too. `swapped`: what it returned. \returns whether there was a k-th one
+bool swap_without_the_kth_allocation(std::int64_t k, pipeline::Pipeline& pipeline,
+                                     const FakeNetwork& before, FakeNetwork& after,
+                                     Status& swapped) {
+  const auto plan = of_another_cpu(after);
+  g_until_failure = k;
+  swapped = pipeline.replace(plan, after.folder, after.registry, {});
+  while (swapped && before.backend->alive() > 0) std::this_thread::yield();
+  const bool failed = g_until_failure.exchange(-1) < 0;
+  EXPECT_TRUE(swapped || (failed && !swapped.error().message().empty()));
+  return failed;
+}
+
 TEST_F(AllocationsTest, TheKthAllocationOfASwapFailsForEveryK) {
   const auto first = number(0);
   bool failed = true;
@@ -487,15 +507,8 @@ TEST_F(AllocationsTest, TheKthAllocationOfASwapFailsForEveryK) {
     auto before = that_allocates(folder_), after = that_allocates(folder_);
     auto pipeline = before.start({.capacity = 2});
     ASSERT_TRUE(pipeline) << pipeline.error().message();
-    const auto plan = of_another_cpu(after);
-    g_until_failure = k;
-    const auto swapped = (*pipeline)->replace(plan, after.folder, after.registry, {});
-    // The old plan ends on a thread of its own, which finds no memory then.
-    if (swapped) {
-      while (before.backend->alive() > 0) std::this_thread::yield();
-    }
-    failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(swapped || (failed && !swapped.error().message().empty()));
+    Status swapped;
+    failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
     EXPECT_EQ(swapped ? before.backend->alive() : after.backend->alive(), 0);
     // Whatever plan runs, it takes frames.
     ASSERT_TRUE((*pipeline)->push(std::span(&first, 1)));
@@ -533,11 +546,8 @@ TEST_F(AllocationsTest, TheKthAllocationOfASwapOfAnEngineThatStandsOnceFailsForE
                                {.done = [&](pipeline::Output) { ++called; }});
     };
     ASSERT_TRUE(push());
-    const auto plan = of_another_cpu(after);
-    g_until_failure = k;
-    const auto swapped = (*pipeline)->replace(plan, after.folder, after.registry, {});
-    failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(swapped || (failed && !swapped.error().message().empty()));
+    Status swapped;
+    failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
     const bool goes_on = static_cast<bool>(push());
     EXPECT_EQ(goes_on, !(*pipeline)->closed_by());
     EXPECT_TRUE(goes_on || !swapped);
@@ -572,8 +582,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfLoadingAPackageFailsForEveryK) {
     g_until_failure = k;
     const auto package = plan::load_package(folder);
     failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(package || !package.error().message().empty());
-    ASSERT_TRUE(package || failed) << package.error().message();
+    ASSERT_TRUE(package || (failed && !package.error().message().empty()));
   }
 }
 
