@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -124,6 +126,25 @@ class AllocationsTest : public ::testing::Test {
   const std::filesystem::path folder_ =
       std::filesystem::path(::testing::TempDir()) / concat("penstock_allocations.", getpid());
 };
+
+/// Refuses each k-th allocation in a run of its own. How many there are may depend on how far other
+/// threads are in that run: it ends where ten in a row did not come about.
+/// `run`: says of a k whether it came about. \returns how many did
+template <typename Run>
+std::int64_t refused_one_by_one(Run run) {
+  constexpr int kInARow = 10;
+  std::int64_t refused = 0;
+  int missed = 0;
+  for (std::int64_t k = 0; missed < kInARow && !::testing::Test::HasFailure(); ++k) {
+    SCOPED_TRACE(k);
+    const bool came_about = run(k);
+    missed = came_about ? 0 : missed + 1;
+    refused += came_about ? 1 : 0;
+  }
+  return refused;
+}
+
+constexpr const char* kTraceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 TEST_F(AllocationsTest, TheCounterCounts) {
   g_least = 0;
@@ -293,32 +314,126 @@ FakeNetwork that_allocates(const std::filesystem::path& folder) {
   return network;
 }
 
+/// Five frames, traced, come out of a pipeline that drops some, whichever allocation of its stages
+/// fails. \returns whether there was a k-th one
+bool stages_pass_frames_without_the_kth_allocation(std::int64_t k, FakeNetwork network) {
+  const std::vector<Tensor> inputs{number(0), number(1), number(2), number(3), number(4)};
+  network.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
+  auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  if (!pipeline) return false;
+  std::uint64_t out = 0;
+  const auto pop = [&] {
+    const auto output = (*pipeline)->pop();
+    const bool is_next = output && *output && (*output)->number() == out++;
+    return is_next && ((*output)->ok() || !(*output)->error().message().empty());
+  };
+  g_until_failure = k;
+  for (const auto& input : inputs) {
+    EXPECT_TRUE(
+        (*pipeline)->push(std::span(&input, 1), pipeline::kForever, {.traceparent = kTraceparent}));
+    while (out + 1 < (*pipeline)->stats().pushed) EXPECT_TRUE(pop());
+  }
+  EXPECT_TRUE(pop());
+  return g_until_failure.exchange(-1) < 0;
+}
+
 TEST_F(AllocationsTest, TheKthAllocationOfTheStagesFailsForEveryK) {
   t_spared = true;
-  const std::vector<Tensor> inputs{number(0), number(1), number(2), number(3), number(4)};
-  std::int64_t failed = 0;
-  for (std::int64_t k = 0; failed == k; ++k) {
+  const auto run = [&](std::int64_t k) {
+    return stages_pass_frames_without_the_kth_allocation(k, that_allocates(folder_));
+  };
+  EXPECT_GT(refused_one_by_one(run), 5);
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfThePopperFailsForEveryK) {
+  t_tester = true;
+  g_others_spared = true;
+  const std::vector<Tensor> inputs{number(0), number(1), number(2)};
+  const auto run = [&](std::int64_t k) {
     auto network = that_allocates(folder_);
-    network.plan.edges[1].policy = plan::FullPolicy::kDropOldest;
-    auto pipeline = network.start({.capacity = 2, .max_age = std::chrono::seconds(60)});
-    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    auto pipeline = network.start({.capacity = 4}, {.trace = true});
+    EXPECT_TRUE(pipeline) << pipeline.error().message();
+    static_cast<void>((*pipeline)->observe());  // From here on failures are kept.
+    for (const auto& input : inputs) EXPECT_TRUE((*pipeline)->push(std::span(&input, 1)));
     g_until_failure = k;
-    std::uint64_t out = 0;
-    for (const auto& input : inputs) {
-      ASSERT_TRUE((*pipeline)->push(std::span(&input, 1)));
-      while (out + 1 < (*pipeline)->stats().pushed) {
-        const auto output = (*pipeline)->pop();
-        ASSERT_TRUE(output && *output);
-        ASSERT_EQ((*output)->number(), out++);
-        EXPECT_TRUE((*output)->ok() || !(*output)->error().message().empty());
-      }
+    for (std::uint64_t frame = 0; frame < inputs.size(); ++frame) {
+      const auto output = (*pipeline)->pop();
+      EXPECT_TRUE(output && *output && (*output)->number() == frame);
     }
-    const auto last = (*pipeline)->pop();
-    ASSERT_TRUE(last && *last);
-    ASSERT_EQ((*last)->number(), out);
-    if (g_until_failure.exchange(-1) < 0) ++failed;
+    const auto none = (*pipeline)->pop(std::chrono::nanoseconds(0));
+    const bool came_about = g_until_failure.exchange(-1) < 0;
+    EXPECT_TRUE(!none && !none.error().message().empty());
+    EXPECT_EQ((*pipeline)->observe().failed, 1U);
+    return came_about;
+  };
+  EXPECT_GT(refused_one_by_one(run), 2);
+}
+
+TEST_F(AllocationsTest, CallbacksAreCalledForEveryK) {
+  t_spared = true;
+  const std::vector<Tensor> inputs{number(0), number(1), number(2)};
+  const auto run = [&](std::int64_t k) {
+    auto network = that_allocates(folder_);
+    auto pipeline = network.start({.capacity = 4}, {.trace = true});
+    EXPECT_TRUE(pipeline) << pipeline.error().message();
+    static_cast<void>((*pipeline)->observe());  // From here on failures are kept.
+    std::atomic<int> called = 0;
+    g_until_failure = k;
+    for (const auto& input : inputs) {
+      EXPECT_TRUE((*pipeline)->push(std::span(&input, 1), pipeline::kForever,
+                                    {.done = [&](const pipeline::Output&) { ++called; }}));
+    }
+    EXPECT_TRUE((*pipeline)->drain());
+    EXPECT_EQ(called, 3);
+    return g_until_failure.exchange(-1) < 0;
+  };
+  EXPECT_GT(refused_one_by_one(run), 2);
+}
+
+/// Refuses the k-th allocation of who ends a pipeline whose call hangs and is left behind.
+/// \returns whether there was a k-th one
+bool ends_without_the_kth_allocation(std::int64_t k) {
+  std::promise<void> begun, go_on;
+  FakeNetwork network;
+  network.input("in")
+      .stage("waits", {"in"}, {"x"},
+             [&, until = go_on.get_future().share()](Inputs in, Outputs) -> Status {
+               if (value_of(*in[0]) == 0) return {};  // As it warms up.
+               begun.set_value();
+               until.wait();
+               return {};
+             })
+      .stage("b", {"x"}, {"out"}, unary([](float x) { return x; }))
+      .output("out");
+  auto pipeline = network.start({.capacity = 4});
+  EXPECT_TRUE(pipeline) << pipeline.error().message();
+  const auto input = number(1);
+  EXPECT_TRUE((*pipeline)->push(std::span(&input, 1)));
+  EXPECT_TRUE((*pipeline)->push(std::span(&input, 1)));
+  begun.get_future().wait();
+  g_until_failure = k;
+  (*pipeline)->cancel(1);
+  (*pipeline)->give_up();
+  const auto drained = (*pipeline)->drain(std::chrono::nanoseconds(0));
+  EXPECT_FALSE((*pipeline)->end(std::chrono::nanoseconds(0)));
+  while (!(*pipeline)->end(std::chrono::milliseconds(1))) (*pipeline)->leave_behind();
+  for (const std::uint64_t frame : {0, 1}) {
+    const auto output = (*pipeline)->pop();
+    EXPECT_TRUE(output && *output && (*output)->number() == frame);
   }
-  EXPECT_GT(failed, 5);
+  pipeline->reset();
+  const bool came_about = g_until_failure.exchange(-1) < 0;
+  EXPECT_FALSE(drained);
+  go_on.set_value();
+  while (network.backend->alive() > 0) std::this_thread::yield();
+  return came_about;
+}
+
+TEST_F(AllocationsTest, TheKthAllocationOfTheEndFailsForEveryK) {
+  t_tester = true;
+  g_others_spared = true;
+  EXPECT_GT(refused_one_by_one(ends_without_the_kth_allocation), 5);
 }
 
 /// Of five frames the second fails or hangs while the k-th allocation that is not the test's finds
@@ -357,33 +472,24 @@ bool frames_come_out_without_the_kth_allocation(std::int64_t k, const plan::Stre
   return g_until_failure.exchange(-1) < 0;
 }
 
-/// Refuses each k-th allocation in a run of its own. How many there are depends on how far the
-/// stages' threads are in that run: it ends where ten in a row did not come about.
-/// \returns how many came about
-std::int64_t refused_one_by_one(const plan::StreamOptions& options, int left_behind) {
-  constexpr int kInARow = 10;
-  std::int64_t refused = 0;
-  int missed = 0;
-  for (std::int64_t k = 0; missed < kInARow; ++k) {
-    const bool came_about = frames_come_out_without_the_kth_allocation(k, options, left_behind);
-    missed = came_about ? 0 : missed + 1;
-    refused += came_about ? 1 : 0;
-  }
-  return refused;
-}
-
 TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereTheFirstErrorStopsAll) {
   t_spared = true;
-  EXPECT_GT(refused_one_by_one({.capacity = 8, .on_error = plan::OnError::kStop}, 0), 10);
+  const auto run = [](std::int64_t k) {
+    return frames_come_out_without_the_kth_allocation(
+        k, {.capacity = 8, .on_error = plan::OnError::kStop}, 0);
+  };
+  EXPECT_GT(refused_one_by_one(run), 10);
 }
 
 TEST_F(AllocationsTest, TheKthAllocationFailsForEveryKWhereACallHangs) {
   t_spared = true;
   for (const int left_behind : {0, 2}) {
     SCOPED_TRACE(concat("left behind: ", left_behind));
-    const auto refused =
-        refused_one_by_one({.capacity = 8, .max_run = std::chrono::milliseconds(20)}, left_behind);
-    EXPECT_GT(refused, 5);
+    const auto run = [&](std::int64_t k) {
+      return frames_come_out_without_the_kth_allocation(
+          k, {.capacity = 8, .max_run = std::chrono::milliseconds(20)}, left_behind);
+    };
+    EXPECT_GT(refused_one_by_one(run), 5);
   }
 }
 
@@ -394,8 +500,7 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheCallerFailsForEveryK) {
   const pipeline::Named inputs{{"in", number(0)}};
   const std::vector<Tensor> values{number(0)};
   const pipeline::Named states{{"last", number(1)}};
-  const pipeline::FrameOptions traced{
-      .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"};
+  const pipeline::FrameOptions traced{.traceparent = kTraceparent};
   std::int64_t failed = 0;
   for (std::int64_t k = 0; failed == k; ++k) {
     auto network = that_allocates(folder_);
@@ -429,6 +534,12 @@ TEST_F(AllocationsTest, TheKthAllocationOfTheCallerFailsForEveryK) {
     given(running.restore_stream(0, states));
     given(running.set_parameters("", inputs));  // There is none of this name.
     given(running.reset_states());
+    given(running.push(inputs));
+    given(running.drain(std::chrono::nanoseconds(0)));
+    const auto unwanted = running.push(values);
+    running.cancel(out);
+    running.give_up();
+    given(unwanted);
     if (g_until_failure.exchange(-1) < 0) ++failed;
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(running.push(values));  // No slot was lost.
     pop_all();
@@ -472,16 +583,17 @@ plan::Plan of_another_cpu(FakeNetwork& network) {
 TEST_F(AllocationsTest, TheKthAllocationOfTheStartFailsForEveryK) {
   int warnings = 0;
   const pipeline::Options options{.warn = [&](const std::string&) { ++warnings; }};
-  bool failed = true;
-  for (std::int64_t k = 0; failed; ++k) {
+  const auto run = [&](std::int64_t k) {
     auto network = that_allocates(folder_);
     const auto plan = of_another_cpu(network);
     g_until_failure = k;
     auto pipeline = pipeline::Pipeline::start(plan, network.folder, network.registry, options);
-    failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(pipeline || (failed && !pipeline.error().message().empty()));
-    EXPECT_TRUE(pipeline || network.backend->alive() == 0) << k;
-  }
+    const bool failed = g_until_failure.exchange(-1) < 0;
+    EXPECT_TRUE(pipeline || (failed && !pipeline.error().message().empty()));
+    EXPECT_TRUE(pipeline || network.backend->alive() == 0);
+    return failed;
+  };
+  EXPECT_GT(refused_one_by_one(run), 100);
   EXPECT_GT(warnings, 0);
 }
 
@@ -501,21 +613,20 @@ bool swap_without_the_kth_allocation(std::int64_t k, pipeline::Pipeline& pipelin
 
 TEST_F(AllocationsTest, TheKthAllocationOfASwapFailsForEveryK) {
   const auto first = number(0);
-  bool failed = true;
-  for (std::int64_t k = 0; failed; ++k) {
-    SCOPED_TRACE(k);
+  const auto run = [&](std::int64_t k) {
     auto before = that_allocates(folder_), after = that_allocates(folder_);
     auto pipeline = before.start({.capacity = 2});
-    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    EXPECT_TRUE(pipeline) << pipeline.error().message();
     Status swapped;
-    failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
+    const bool failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
     EXPECT_EQ(swapped ? before.backend->alive() : after.backend->alive(), 0);
     // Whatever plan runs, it takes frames.
-    ASSERT_TRUE((*pipeline)->push(std::span(&first, 1)));
+    EXPECT_TRUE((*pipeline)->push(std::span(&first, 1)));
     const auto output = (*pipeline)->pop();
-    ASSERT_TRUE(output && *output);
-    EXPECT_TRUE((*output)->ok()) << (*output)->error().message();
-  }
+    EXPECT_TRUE(output && *output && (*output)->ok());
+    return failed;
+  };
+  EXPECT_GT(refused_one_by_one(run), 100);
 }
 
 /// Its engine does not stand beside `other`'s, which ends before a swap for it then: the old plan
@@ -532,29 +643,29 @@ void stand_without(FakeNetwork& network, const FakeNetwork& other) {
 
 TEST_F(AllocationsTest, TheKthAllocationOfASwapOfAnEngineThatStandsOnceFailsForEveryK) {
   const auto first = number(0);
-  bool failed = true;
-  for (std::int64_t k = 0; failed; ++k) {
-    SCOPED_TRACE(k);
+  const auto run = [&](std::int64_t k) {
     auto before = that_allocates(folder_), after = that_allocates(folder_);
     stand_without(before, after);
     stand_without(after, before);
     auto pipeline = before.start({.capacity = 2});
-    ASSERT_TRUE(pipeline) << pipeline.error().message();
+    EXPECT_TRUE(pipeline) << pipeline.error().message();
     std::atomic<int> called = 0;
     const auto push = [&] {
       return (*pipeline)->push(std::span(&first, 1), pipeline::kForever,
                                {.done = [&](pipeline::Output) { ++called; }});
     };
-    ASSERT_TRUE(push());
+    EXPECT_TRUE(push());
     Status swapped;
-    failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
+    const bool failed = swap_without_the_kth_allocation(k, **pipeline, before, after, swapped);
     const bool goes_on = static_cast<bool>(push());
     EXPECT_EQ(goes_on, !(*pipeline)->closed_by());
     EXPECT_TRUE(goes_on || !swapped);
     pipeline->reset();
     EXPECT_EQ(called, goes_on ? 2 : 1);
     EXPECT_EQ(before.backend->alive() + after.backend->alive(), 0);
-  }
+    return failed;
+  };
+  EXPECT_GT(refused_one_by_one(run), 100);
 }
 
 bool has_engine(const backend::Registry& backends) {
@@ -575,15 +686,26 @@ void split_in_two(const std::filesystem::path& folder, const backend::Registry& 
 TEST_F(AllocationsTest, TheKthAllocationOfLoadingAPackageFailsForEveryK) {
   const auto backends = backend::Registry::load();
   if (!has_engine(backends)) GTEST_SKIP() << "ONNX Runtime is not installed";
-  const auto folder = folder_ / "model.penstock";
+  const auto folder = folder_ / "model.penstock", zip = folder_ / "model.zip",
+             misspelt = folder_ / "modell.penstock", temporary = folder_ / "temporary";
   split_in_two(folder, backends);
-  bool failed = true;
-  for (std::int64_t k = 0; failed; ++k) {
-    g_until_failure = k;
-    const auto package = plan::load_package(folder);
-    failed = g_until_failure.exchange(-1) < 0;
-    ASSERT_TRUE(package || (failed && !package.error().message().empty()));
+  split_in_two(zip, backends);
+  std::filesystem::create_directory(temporary);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  for (const auto& path : {folder, zip, misspelt}) {
+    SCOPED_TRACE(path);
+    const auto run = [&](std::int64_t k) {
+      g_until_failure = k;
+      const auto package = plan::load_package(path);
+      const bool failed = g_until_failure.exchange(-1) < 0;
+      EXPECT_TRUE(package || !package.error().message().empty());
+      EXPECT_TRUE(package || failed || path == misspelt) << package.error().message();
+      EXPECT_EQ(std::filesystem::is_empty(temporary), !package || path != zip);
+      return failed;
+    };
+    EXPECT_GT(refused_one_by_one(run), path == misspelt ? 5 : 100);
   }
+  unsetenv("TMPDIR");
 }
 
 TEST_F(AllocationsTest, TheKthAllocationOfReadingAPlanFailsForEveryK) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/folder.h"
 #include "penstock/base/missing_folder.h"
 #include "penstock/base/near_names.h"
 
@@ -45,10 +46,8 @@ std::vector<std::filesystem::path> plugins_at(const std::filesystem::path& place
   std::error_code ignored;
   if (!std::filesystem::is_directory(place, ignored)) return {place};
   std::vector<std::filesystem::path> files;
-  for (std::filesystem::directory_iterator at(place, ignored), end; at != end;
-       at.increment(ignored)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(kPluginPrefix) && name.ends_with(".so")) files.push_back(at->path());
+  for (const auto& name : names_in(place, ignored)) {
+    if (name.starts_with(kPluginPrefix) && name.ends_with(".so")) files.push_back(place / name);
   }
   std::ranges::sort(files);
   return files;

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -16,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "penstock/base/folder.h"
 
 namespace penstock {
 namespace {
@@ -55,8 +59,7 @@ void remove_kept() {
     return;  // Held for ever by a thread that the fork has left behind.
   }
   for (const auto& [folder, hold] : kept().folders) {
-    std::error_code ignored;
-    if (hold.owner == ::getpid()) fs::remove_all(folder, ignored);  // Not by a forked child.
+    if (hold.owner == ::getpid()) remove_tree(folder);  // Not by a forked child.
   }
 }
 
@@ -80,8 +83,7 @@ void remove_folder(const fs::path& folder) {
       kept().folders.erase(found);
     }
   }
-  std::error_code ignored;
-  if (hold.owner == ::getpid()) fs::remove_all(folder, ignored);  // Not a parent's.
+  if (hold.owner == ::getpid()) remove_tree(folder);  // Not a parent's.
   unlock(hold.lock);
 }
 
@@ -109,11 +111,12 @@ bool is_locked_name(std::string_view name) {
 
 /// Removes what processes have left that were killed.
 void sweep(const fs::path& temporary) {
-  std::error_code error, ignored;
-  for (fs::directory_iterator at(temporary, error), end; !error && at != end; at.increment(error)) {
-    if (!is_locked_name(at->path().filename().native())) continue;
-    const int lock = lock_folder(at->path());
-    if (lock >= 0 && is_ours(at->path(), lock)) fs::remove_all(at->path(), ignored);
+  std::error_code ignored;
+  for (const auto& name : names_in(temporary, ignored)) {
+    if (!is_locked_name(name)) continue;
+    const auto folder = temporary / name;
+    const int lock = lock_folder(folder);
+    if (lock >= 0 && is_ours(folder, lock)) remove_tree(folder);
     unlock(lock);
   }
 }
@@ -129,17 +132,34 @@ void sweep_once(const fs::path& temporary) {
 }
 
 /// Locks and renames it; what cannot be locked keeps its name, and is never swept.
-fs::path hold(fs::path folder) {
+void hold(fs::path& folder) {
   const int lock = lock_folder(folder);
-  if (lock >= 0) {
-    fs::path locked = folder;
-    locked += kLocked;
-    std::error_code error;
-    fs::rename(folder, locked, error);
-    if (!error) folder = locked;
+  try {
+    if (lock >= 0) {
+      fs::path locked = folder;
+      locked += kLocked;
+      std::error_code error;
+      fs::rename(folder, locked, error);
+      if (!error) folder = std::move(locked);
+    }
+    keep(folder, lock);
+  } catch (const std::bad_alloc&) {
+    unlock(lock);
+    throw;
   }
-  keep(folder, lock);
-  return folder;
+}
+
+/// hold() of the folder that was made. Nothing stays of it, which is empty still, where memory is
+/// refused.
+void hold_made(const std::string& made, fs::path& folder) {
+  try {
+    folder = made;
+    hold(folder);
+  } catch (const std::bad_alloc&) {
+    ::rmdir(made.c_str());
+    ::rmdir(folder.c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -177,6 +197,7 @@ Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
   const auto temporary = fs::temp_directory_path(error);
   if (!error) sweep_once(temporary);
   auto made = (temporary / kPattern).string();
+  auto folder = std::make_unique<fs::path>();
   if (error || ::mkdtemp(made.data()) == nullptr) {
     if (!error) error = std::error_code(errno, std::generic_category());
     const char* named = std::getenv("TMPDIR");
@@ -184,9 +205,10 @@ Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
                       "': no temporary folder can be made in it: ", error.message(),
                       "; set TMPDIR to a folder that can be written");
   }
-  return std::shared_ptr<const fs::path>(new fs::path(hold(made)), [](const fs::path* folder) {
-    remove_folder(*folder);
-    delete folder;
+  hold_made(made, *folder);
+  return std::shared_ptr<const fs::path>(folder.release(), [](const fs::path* held) {
+    remove_folder(*held);
+    delete held;
   });
 }
 

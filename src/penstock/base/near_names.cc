@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "penstock/base/error.h"
+#include "penstock/base/folder.h"
 
 namespace penstock {
 namespace {
@@ -61,14 +62,8 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
 
 std::string did_you_mean_file(const std::filesystem::path& file) {
   constexpr std::size_t kMost = 1000;  // A folder of a million pictures is not read for a hint.
-  std::vector<std::string> names;
-  std::error_code problem;
-  const auto folder = file.parent_path();
-  std::filesystem::directory_iterator entry(folder.empty() ? "." : folder, problem);
-  for (; !problem && entry != std::filesystem::directory_iterator() && names.size() < kMost;
-       entry.increment(problem)) {
-    names.push_back(entry->path().filename().string());
-  }
+  std::error_code ignored;
+  auto names = names_in(file.parent_path(), ignored, kMost);
   std::ranges::sort(names);
   return did_you_mean(file.filename().string(), names, file.stem().string().size());
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "penstock/base/files.h"
+#include "penstock/base/folder.h"
 #include "penstock/base/missing_folder.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/graph/writer.h"
@@ -87,8 +88,8 @@ std::optional<std::uint64_t> frame_of(const fs::path& folder) {
 Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
                        std::optional<std::uint64_t> frames) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(target, error)) {
-    const auto& path = entry.path();
+  for (const auto& name : names_in(target, error)) {
+    const auto path = target / name;
     const auto frame = frame_of(path);
     const bool frame_remains = frame && (!frames || *frames == 1 || *frame >= *frames);
     const bool output_remains =

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/folder.h"
 #include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/frames/sound.h"
@@ -113,11 +114,11 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   std::error_code error;
   bool holds_archives = false;
   std::string other;  // The first, by name, of what is no value.
-  for (const auto& entry : fs::directory_iterator(path, error)) {
+  for (auto& name : names_in(path, error)) {
     std::error_code unknown;
-    holds_archives = holds_archives || entry.path().extension() == ".npz";
-    auto name = entry.path().filename().string();
-    if (is_value(entry.path()) && !entry.is_directory(unknown)) {
+    const fs::path file = path / name;
+    holds_archives = holds_archives || file.extension() == ".npz";
+    if (is_value(file) && !fs::is_directory(file, unknown)) {
       folder->names.push_back(std::move(name));
     } else if (other.empty() || name < other) {
       other = std::move(name);
@@ -243,7 +244,7 @@ Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info, std
 Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
-  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
+  for (const auto& name : names_in(folder, error)) entries.push_back(folder / name);
   if (error) return no_folder(folder, error);
   std::ranges::sort(entries);
   return entries;

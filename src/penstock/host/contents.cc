@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "penstock/base/files.h"
+#include "penstock/base/folder.h"
 #include "penstock/base/hash.h"
 #include "penstock/base/hexadecimal.h"
 #include "penstock/plan/paths.h"
@@ -81,7 +82,7 @@ Result<Taken> take_any() {
 
 void remove_all_in(const fs::path& folder) {
   std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  remove_tree(folder);
   fs::create_directory(folder, ignored);
 }
 
@@ -132,10 +133,11 @@ void Contents::read_folder() {
   remove_all_in(folder_ / kLaidOut);
   std::vector<fs::directory_entry> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_ / kWhole, error)) {
+  for (const auto& name : names_in(folder_ / kWhole, error)) {
     std::error_code ignored;
-    const bool is_one = entry.is_regular_file(ignored) && !entry.is_symlink(ignored) &&
-                        is_sha256(entry.path().filename().string());
+    const fs::directory_entry entry(folder_ / kWhole / name, ignored);
+    const bool is_one =
+        entry.is_regular_file(ignored) && !entry.is_symlink(ignored) && is_sha256(name);
     if (is_one) files.push_back(entry);
   }
   std::ranges::sort(files, {}, [](const fs::directory_entry& entry) {
@@ -322,8 +324,7 @@ Result<std::shared_ptr<const fs::path>> Contents::lay_out(
   PENSTOCK_CHECK_OK(make_private_folder(folder));
   const std::shared_ptr<const fs::path> made(
       new fs::path(folder), [contents = self_.lock(), held = files](const fs::path* path) {
-        std::error_code ignored;
-        fs::remove_all(*path, ignored);
+        remove_tree(*path);
         delete path;  // NOLINT(*-owning-memory)
       });
   for (const auto& [path, content] : files) {

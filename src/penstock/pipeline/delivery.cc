@@ -209,9 +209,13 @@ std::optional<std::string> Delivery::leave_behind() {
   thread_.detach();
   runner_ = Runner::kLeftBehind;
   ended_.notify_all();
-  return concat("the callback of frame ", called_,
-                " goes on; the pipeline ends without it, and leaves its thread behind, which gives "
-                "the frames after it to their callbacks once it returns");
+  Result<std::string> told = guarded([&]() -> Result<std::string> {
+    return concat(
+        "the callback of frame ", called_,
+        " goes on; the pipeline ends without it, and leaves its thread behind, which gives "
+        "the frames after it to their callbacks once it returns");
+  });
+  return told ? *std::move(told) : std::string();
 }
 
 }  // namespace penstock::pipeline

@@ -109,11 +109,42 @@ std::vector<std::shared_ptr<State>> Generations::all() const {
   return {live_.begin(), live_.end()};
 }
 
-std::vector<std::shared_ptr<State>> Generations::with_threads() const {
+std::shared_ptr<State> Generations::newer_than(const State* state) const {
   const std::scoped_lock lock(mutex_);
-  auto states = ending_;
-  states.push_back(live_.back());
-  return states;
+  if (state == live_.back().get()) return nullptr;
+  auto next = ending_.begin();
+  if (state != nullptr) {
+    next = std::ranges::find(ending_, state, &std::shared_ptr<State>::get);
+    const auto is_newer = [&](const auto& other) { return other->first >= state->first; };
+    next = next != ending_.end() ? next + 1 : std::ranges::find_if(ending_, is_newer);
+  }
+  return next == ending_.end() ? live_.back() : *next;
+}
+
+std::shared_ptr<State> Generations::older_than(const State* state) const {
+  const std::scoped_lock lock(mutex_);
+  if (state == nullptr) return live_.back();
+  auto end = std::ranges::find(ending_, state, &std::shared_ptr<State>::get);
+  // The newest, which is not among them, or one that has ended.
+  const auto is_newer = [&](const auto& other) { return other->first > state->first; };
+  if (end == ending_.end()) end = std::ranges::find_if(ending_, is_newer);
+  return end == ending_.begin() ? nullptr : *(end - 1);
+}
+
+std::shared_ptr<State> Generations::of(FrameNumber frame) const {
+  const std::scoped_lock lock(mutex_);
+  const auto has = [&](const auto& state) { return state->first <= frame; };
+  const auto found = std::ranges::find_if(live_.rbegin(), live_.rend(), has);
+  return found == live_.rend() ? live_.front() : *found;
+}
+
+void Generations::give_up() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& state : live_) {
+    const std::scoped_lock commits(state->ending.commit);
+    state->ending.give_up_before(state->source.done());
+    state->let_out(0, state->source.done());
+  }
 }
 
 void Generations::hurry(FrameNumber frame) {

@@ -27,8 +27,26 @@ struct Generations {
   [[nodiscard]] std::shared_ptr<State> newest() const;
   [[nodiscard]] std::shared_ptr<State> oldest() const;
   [[nodiscard]] std::vector<std::shared_ptr<State>> all() const;  ///< Oldest first.
-  /// Those that may hold threads, oldest first; of some all frames may have come out.
-  [[nodiscard]] std::vector<std::shared_ptr<State>> with_threads() const;
+  // Those that may hold threads; of some all frames may have come out. Where one ends meanwhile,
+  // others may be visited twice. These need no memory.
+
+  /// \returns whether `visit` said true of all; it visits none after a false.
+  template <typename Visit>
+  bool visit_oldest_first(Visit visit) const {
+    for (auto state = newer_than(nullptr); state != nullptr; state = newer_than(state.get())) {
+      if (!visit(*state)) return false;
+    }
+    return true;
+  }
+  template <typename Visit>
+  void visit_newest_first(Visit visit) const {
+    for (auto state = older_than(nullptr); state != nullptr; state = older_than(state.get())) {
+      visit(*state);
+    }
+  }
+  /// The one that computes or computed the frame. Needs no memory.
+  [[nodiscard]] std::shared_ptr<State> of(FrameNumber frame) const;
+  void give_up();                 ///< As Pipeline::give_up(). Needs no memory.
   void hurry(FrameNumber frame);  ///< As Pipeline::hurry(). Needs no memory.
   void stop();                    ///< State::stop() of all. Needs no memory.
 
@@ -84,6 +102,9 @@ struct Generations {
 
  private:
   bool ask_for_turn();
+  // Of those that may hold threads; of null the first. Null: there is none.
+  [[nodiscard]] std::shared_ptr<State> newer_than(const State* state) const;
+  [[nodiscard]] std::shared_ptr<State> older_than(const State* state) const;
 
   std::mutex asking_;                   // Who asks for the pusher's turn: one at a time.
   std::atomic<bool> replacing_{false};  // Changed with it held: replace() has the turn.

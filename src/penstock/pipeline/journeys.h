@@ -18,11 +18,11 @@ struct Journey {
   std::int64_t pushed_ns, popped_ns;
 };
 
-/// The last `most` of them. \threads  any.
+/// The last `most` of them, for which there is room from the beginning. \threads  any.
 class Journeys {
  public:
-  explicit Journeys(std::size_t most) : most_(most) {}
-  void add(const Journey& journey) {
+  explicit Journeys(std::size_t most) : most_(most) { kept_.reserve(most); }
+  void add(const Journey& journey) noexcept {
     const std::scoped_lock lock(mutex_);
     if (kept_.size() < most_) {
       kept_.push_back(journey);

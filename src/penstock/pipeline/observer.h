@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "penstock/pipeline/histogram.h"
@@ -18,7 +19,7 @@ namespace penstock::pipeline {
 class Observer {
  public:
   /// `popped`: in the popper's turn. Callbacks of two plans that run at once may lose a count.
-  void note(const Output& output, bool popped) {
+  void note(const Output& output, bool popped) noexcept {
     (popped ? popped_ : called_back_).record(output.latency().count());
     if (output.outcome() == Outcome::kError) keep(output);
   }
@@ -33,12 +34,16 @@ class Observer {
   }
 
  private:
+  // Without memory it is counted alone.
   void keep(const Output& output) {
-    Failure failure{output.number(), output.stream(), output.error(),
-                    std::chrono::system_clock::now()};
     const std::scoped_lock lock(mutex_);
     ++failed_;
-    failures_.push_back(std::move(failure));
+    try {
+      failures_.push_back(
+          {output.number(), output.stream(), output.error(), std::chrono::system_clock::now()});
+    } catch (const std::bad_alloc&) {
+      return;
+    }
     if (failures_.size() > kFailuresKept) failures_.pop_front();
   }
 

@@ -2,7 +2,6 @@
 #include "penstock/pipeline/pipeline.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
@@ -11,6 +10,18 @@
 #include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
+namespace {
+
+// Without memory it is told nothing.
+void tell(std::optional<std::string> sentence, std::vector<std::string>& to) {
+  if (!sentence) return;
+  static_cast<void>(guarded([&]() -> Status {
+    to.push_back(*std::move(sentence));
+    return {};
+  }));
+}
+
+}  // namespace
 
 Pipeline::Pipeline(std::unique_ptr<Generations> generations)
     : generations_(std::move(generations)) {}
@@ -57,30 +68,37 @@ void Pipeline::close() {
 }
 
 Status Pipeline::drain(std::chrono::nanoseconds timeout, FrameNumber end) {
-  const std::int64_t deadline = deadline_of(timeout);
-  const auto generations = generations_->all();
-  const FrameNumber pushed = std::min(end, generations.back()->source.done());
-  for (const auto& state : generations) PENSTOCK_CHECK_OK(state->drain(timeout, deadline, pushed));
-  if (Delivery::is_in_callback(*generations_->turns)) return {};  // Its own would never return.
-  // Of a plan that was replaced all frames may have come out before a callback has returned.
-  for (const auto& state : generations_->with_threads()) {
-    const auto left = state->delivery.wait_until_called(pushed, deadline);
-    if (left > 0) {
-      return timed_out("drain: not done", timeout, counted(left, "callback"),
-                       left == 1 ? " has" : " have", " not returned");
+  return guarded([&]() -> Status {
+    const std::int64_t deadline = deadline_of(timeout);
+    const auto generations = generations_->all();
+    const FrameNumber pushed = std::min(end, generations.back()->source.done());
+    for (const auto& state : generations) {
+      PENSTOCK_CHECK_OK(state->drain(timeout, deadline, pushed));
     }
-  }
-  return {};
+    if (Delivery::is_in_callback(*generations_->turns)) return {};  // Its own would never return.
+    // Of a plan that was replaced all frames may have come out before a callback has returned.
+    std::size_t left = 0;
+    generations_->visit_oldest_first([&](State& state) {
+      left = state.delivery.wait_until_called(pushed, deadline);
+      return left == 0;
+    });
+    if (left == 0) return {};
+    return timed_out("drain: not done", timeout, counted(left, "callback"),
+                     left == 1 ? " has" : " have", " not returned");
+  });
 }
 
 void Pipeline::cancel() {
   generations_->oldest()->cancel({});
+  // The oldest may have gone meanwhile, with the way to the ones behind it.
+  for (auto newest = generations_->newest(); !newest->ending.cancelled();
+       newest = generations_->newest()) {
+    newest->cancel({});
+  }
 }
 
 bool Pipeline::cancel(FrameNumber frame) {
-  auto generations = generations_->all();
-  while (generations.back()->first > frame && generations.size() > 1) generations.pop_back();
-  return generations.back()->cancel_frame(frame);
+  return generations_->of(frame)->cancel_frame(frame);
 }
 
 void Pipeline::hurry(FrameNumber frame) {
@@ -88,42 +106,34 @@ void Pipeline::hurry(FrameNumber frame) {
 }
 
 void Pipeline::give_up() {
-  for (const auto& state : generations_->all()) {
-    const std::scoped_lock lock(state->ending.commit);
-    state->ending.give_up_before(state->source.done());
-    state->let_out(0, state->source.done());
-  }
+  generations_->give_up();
 }
 
 bool Pipeline::end(std::chrono::nanoseconds timeout) {
   cancel();
   const std::int64_t deadline = deadline_after(timeout);
   const bool calls_back = Delivery::is_in_callback(*generations_->turns);
-  const auto generations = generations_->with_threads();
-  return std::ranges::all_of(generations, [&](const auto& state) {
-    return state->wait_until_workers_left(deadline) &&
-           (calls_back || state->delivery.finish(deadline));
+  return generations_->visit_oldest_first([&](State& state) {
+    return state.wait_until_workers_left(deadline) &&
+           (calls_back || state.delivery.finish(deadline));
   });
 }
 
 Pipeline::LeftBehind Pipeline::leave_behind() {
   cancel();
   LeftBehind left;
-  const auto generations = generations_->with_threads();
   // What is left here lets callbacks begin, of the same plan and of the ones behind it, and those
   // have had no time yet: all callbacks are looked at before any call, the newest plan's first.
-  for (const auto& state : std::views::reverse(generations)) {
-    const std::scoped_lock lock(state->looked_at);
-    if (auto sentence = state->delivery.leave_behind()) {
-      left.callbacks.insert(left.callbacks.begin(), *std::move(sentence));
-    }
-  }
-  for (const auto& state : generations) {
-    const std::scoped_lock lock(state->looked_at);
-    for (auto& worker : state->workers) {
-      if (auto sentence = worker->leave_behind()) left.calls.push_back(*std::move(sentence));
-    }
-  }
+  generations_->visit_newest_first([&](State& state) {
+    const std::scoped_lock lock(state.looked_at);
+    tell(state.delivery.leave_behind(), left.callbacks);
+  });
+  std::ranges::reverse(left.callbacks);
+  generations_->visit_oldest_first([&](State& state) {
+    const std::scoped_lock lock(state.looked_at);
+    for (auto& worker : state.workers) tell(worker->leave_behind(), left.calls);
+    return true;
+  });
   return left;
 }
 

@@ -211,7 +211,7 @@ class Pipeline {
   /// callbacks once it returns, on its thread. Those of a plan that took this one's place do not
   /// wait for it any more, though its frames come before theirs: their callbacks may run at the
   /// same time, on another thread. What hangs only later is left by the next call: end() and this
-  /// in turn, until end() is true.
+  /// in turn, until end() is true. Where memory is refused sentences may be missing.
   LeftBehind leave_behind();
 
   using MayGo = std::function<Status()>;

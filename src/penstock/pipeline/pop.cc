@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/pipeline/timeout.h"
 
@@ -40,32 +41,34 @@ bool has_callback(State& state, FrameNumber frame) {
 }  // namespace
 
 Result<std::optional<Output>> Pipeline::pop(std::chrono::nanoseconds timeout) {
-  const std::int64_t deadline = deadline_of(timeout);
-  auto& turn = generations_->turns->popper;
-  if (!turn.begin(deadline, [] { return false; })) {
-    return timed_out("pop: no turn", timeout, "another thread was popping");
-  }
-  const TurnGuard guard(&turn);
-  for (;;) {
-    State& state = *generations_->popping;
-    // What was released need not be popped.
-    const FrameNumber frame = std::max(state.next_pop, state.sink.done());
-    const Came came = await_frame(state, frame, deadline);
-    if (came == Came::kLate) {
-      return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
-                       " are in flight");
+  return guarded([&]() -> Result<std::optional<Output>> {
+    const std::int64_t deadline = deadline_of(timeout);
+    auto& turn = generations_->turns->popper;
+    if (!turn.begin(deadline, [] { return false; })) {
+      return timed_out("pop: no turn", timeout, "another thread was popping");
     }
-    if (came == Came::kEnd) {
-      if (generations_->pop_on()) continue;
-      return std::optional<Output>();
+    const TurnGuard guard(&turn);
+    for (;;) {
+      State& state = *generations_->popping;
+      // What was released need not be popped.
+      const FrameNumber frame = std::max(state.next_pop, state.sink.done());
+      const Came came = await_frame(state, frame, deadline);
+      if (came == Came::kLate) {
+        return timed_out("pop: no frame came out", timeout, state.source.done() - frame,
+                         " are in flight");
+      }
+      if (came == Came::kEnd) {
+        if (generations_->pop_on()) continue;
+        return std::optional<Output>();
+      }
+      state.next_pop = frame + 1;
+      const auto is_there = [&](const Wait& wait) { return wait.seen > frame + 1; };
+      if (std::ranges::all_of(state.popper.waits, is_there)) expect_write(&state.record(frame + 1));
+      if (!has_callback(state, frame)) {
+        return std::optional<Output>(Output(generations_->popping, frame, Output::By::kPop));
+      }
     }
-    state.next_pop = frame + 1;
-    const auto is_there = [&](const Wait& wait) { return wait.seen > frame + 1; };
-    if (std::ranges::all_of(state.popper.waits, is_there)) expect_write(&state.record(frame + 1));
-    if (!has_callback(state, frame)) {
-      return std::optional<Output>(Output(generations_->popping, frame, Output::By::kPop));
-    }
-  }
+  });
 }
 
 }  // namespace penstock::pipeline

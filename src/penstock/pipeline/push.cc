@@ -163,6 +163,9 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   } catch (const std::bad_alloc&) {
     give_slots_back(state, frame);
     return out_of_memory();
+  } catch (...) {  // The caller's function could not be copied.
+    give_slots_back(state, frame);
+    throw;
   }
   const std::scoped_lock lock(state.ending.commit);
   if (state.ending.closed()) return state.ending.error();

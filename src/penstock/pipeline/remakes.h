@@ -18,12 +18,14 @@ namespace penstock::pipeline {
 class Remakes {
  public:
   /// `maker`: of the stage that writes `edge`, which these are of. `window`: as of Progress.
-  /// `tries`: how often the tensors of one frame are made again.
-  void configure(Edge& edge, Returns& maker, std::size_t window, std::uint8_t tries) {
+  /// `readers`: stages that read it. `tries`: how often the tensors of one frame are made again.
+  void configure(Edge& edge, Returns& maker, std::size_t window, std::size_t readers,
+                 std::uint8_t tries) {
     edge_ = &edge;
     maker_ = &maker;
     tries_ = tries;
     entries_.resize(window);
+    for (auto& entry : entries_) entry.waiting.reserve(readers);
   }
 
   /// A reader begins with the frame, and ends by leave() or lose(). False: it is made again, and
@@ -68,7 +70,7 @@ class Remakes {
     FrameNumber frame = UINT64_MAX;
     int reading = 0;
     std::uint8_t tried = 0;
-    std::vector<Waiting> waiting;
+    std::vector<Waiting> waiting;  // With room for each reader.
   };
 
   // A frame's readers have it between the first enter() and the end of the last: so long it has
@@ -95,12 +97,9 @@ class Remakes {
   }
 
   void give_back(Entry& entry) {
-    std::vector<Waiting> waiting;
-    {
-      const std::scoped_lock lock(mutex_);
-      waiting.swap(entry.waiting);
-    }
-    for (const auto& [reader, taken] : waiting) reader->bring(taken);
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [reader, taken] : entry.waiting) reader->bring(taken);
+    entry.waiting.clear();
   }
 
   Edge* edge_ = nullptr;

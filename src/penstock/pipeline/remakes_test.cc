@@ -24,8 +24,8 @@ using namespace penstock::testing;  // NOLINT(google-build-using-namespace): tes
 TEST(Remakes, OfAFrameWhosePlaceAReaderOfAnEarlierOneLeavesLate) {
   Edge edge({.from = 0, .to = {1}, .tensors = {}}, {}, 1, "a -> b");
   Returns maker, reader;
-  maker.configure(1, 1);
-  edge.remakes.configure(edge, maker, 1, 8);
+  maker.configure(1, 1, 1);
+  edge.remakes.configure(edge, maker, 1, 1, 8);
   ASSERT_TRUE(edge.remakes.enter(reader, {.frame = 0}));
   ASSERT_TRUE(edge.remakes.enter(reader, {.frame = 0, .begun = true}));
   edge.remakes.leave(0);

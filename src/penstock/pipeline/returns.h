@@ -27,11 +27,12 @@ class Returns {
   };
 
   /// Frames come back from now on, each at most `tries` times by give(). `window`: as of Progress.
-  void configure(std::size_t window, std::uint8_t tries) {
+  /// `edges`: that may ask for a frame again.
+  void configure(std::size_t window, std::size_t edges, std::uint8_t tries) {
     enabled_ = true;
     tries_ = tries;
     tried_.assign(window, 0);
-    frames_.reserve(window);
+    frames_.reserve(window * (1 + edges));
   }
   /// Where an instance sleeps that may take frames which come back.
   void add(Parker& parker) { parkers_.push_back(&parker); }

@@ -149,7 +149,12 @@ Status StageCall::bind(FrameNumber frame, const Record& record, const Edge* agai
   bound.deadline_ns = record.deadline_ns;
   bound.seat = record.seat;
   bound.step = record.step;
-  if (bound.traceparent != record.traceparent) bound.traceparent = record.traceparent;
+  if (bound.traceparent != record.traceparent) {
+    PENSTOCK_CHECK_OK(guarded([&]() -> Status {
+      bound.traceparent = record.traceparent;
+      return {};
+    }));
+  }
   bool left = false;  // By a call that hangs: storage that is to be written.
   auto* out = bound.out.data();
   auto* out_slot = bound.out_slots.data();

@@ -2,6 +2,7 @@
 #include "penstock/pipeline/state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
@@ -67,9 +68,10 @@ bool State::wait_until_workers_left(std::int64_t deadline) {
 
 void State::keep_for_ever() {
   static std::mutex mutex;
-  static auto* kept = new std::vector<std::shared_ptr<State>>;
+  static State* last_kept = nullptr;
   const std::scoped_lock lock(mutex);
-  kept->push_back(shared_from_this());
+  kept_ = shared_from_this();
+  kept_before_ = std::exchange(last_kept, this);
 }
 
 void State::free_stages() {

@@ -170,11 +170,16 @@ struct State : std::enable_shared_from_this<State> {
   /// Pipeline::drain() of this generation's frames before `end`; hurries them.
   Status drain(std::chrono::nanoseconds timeout, std::int64_t deadline, FrameNumber end);
   bool wait_until_workers_left(std::int64_t deadline);  ///< False: some have not.
-  void keep_for_ever();  ///< A call that hangs on a device may still write to what it was given.
+  /// A call that hangs on a device may still write to what it was given. Needs no memory.
+  void keep_for_ever();
   /// Frees what only stages need; results that are still held keep their slots.
   /// \pre  every thread is joined, and no call was left behind.
   void free_stages();
   void hang(FrameNumber frame, Error cause);  ///< Frames before it finish, the others fail.
+
+ private:
+  std::shared_ptr<State> kept_;   // Itself, once it is kept for ever.
+  State* kept_before_ = nullptr;  // Those kept are a list, so that checkers of leaks find them.
 };
 
 }  // namespace penstock::pipeline

@@ -146,7 +146,7 @@ void configure_returns(Stage& stage, std::size_t window) {
   if (stage.has_homes || !(goes_to_others || comes_back)) return;
   constexpr std::size_t kMostTries = 255;
   const std::size_t tries = goes_to_others ? std::min(stage.places.size() + 1, kMostTries) : 0;
-  stage.returns.configure(window, static_cast<std::uint8_t>(tries));
+  stage.returns.configure(window, stage.out_edges.size(), static_cast<std::uint8_t>(tries));
   stage.in_turn = !stage.states_in.empty() || !stage.states_out.empty();
 }
 
@@ -163,7 +163,7 @@ void configure_progress(State& state) {
     std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->kept_out), &Edge::lets_go);
     for (Edge* edge : stage->out_edges) {
       if (!edge->may_lose()) continue;
-      edge->remakes.configure(*edge, stage->returns, window, kMostRemakes);
+      edge->remakes.configure(*edge, stage->returns, window, edge->to.size(), kMostRemakes);
     }
   }
 }

@@ -113,10 +113,15 @@ std::optional<std::string> Worker::leave_behind() {
   for (const FrameNumber frame : taken) {
     state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   }
-  if (!hand_over(now_ns() - reading->since_ns)) leave();
-  return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
-                ms(now_ns() - reading->since_ns),
-                " ms and goes on; the pipeline ends without it, and leaves its thread behind");
+  const std::int64_t ran = now_ns() - reading->since_ns;
+  // Without a thread for it this one passes on what is in flight, which waits for nothing.
+  if (!hand_over(ran)) take_over(ran, false);
+  Result<std::string> told = guarded([&]() -> Result<std::string> {
+    return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
+                  ms(ran),
+                  " ms and goes on; the pipeline ends without it, and leaves its thread behind");
+  });
+  return told ? *std::move(told) : std::string();
 }
 
 bool Worker::hand_over(std::int64_t ran_ns) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "penstock/base/files.h"
+#include "penstock/base/folder.h"
 #include "penstock/base/near_names.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/plan_json.h"
@@ -26,10 +27,7 @@ class Scratch {
   explicit Scratch(fs::path path) : path_(std::move(path)) {}
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~Scratch() { remove_tree(path_); }
   [[nodiscard]] const fs::path& path() const { return path_; }
 
  private:
@@ -188,12 +186,9 @@ Result<Plan> load_folder(const fs::path& folder) {
 fs::path top_of(const fs::path& folder) {
   std::error_code ignored;
   if (fs::exists(folder / kPlanFile, ignored)) return folder;
-  fs::path only;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (!only.empty() || !entry.is_directory(ignored)) return folder;
-    only = entry.path();
-  }
-  return only.empty() ? folder : only;
+  const auto names = names_in(folder, ignored, 2);
+  if (names.size() != 1 || !fs::is_directory(folder / names.front(), ignored)) return folder;
+  return folder / names.front();
 }
 
 Result<Package> load_zip(const fs::path& file) {

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 
-#include <dirent.h>
-
+#include "penstock/base/folder.h"
 #include "penstock/base/hash.h"
 #include "penstock/base/missing_folder.h"
 #include "penstock/plan/paths.h"
@@ -57,23 +55,13 @@ Status check_hash(const fs::path& folder, const std::string& path, const std::st
       .within({Where::kFile, path});
 }
 
-/// The files below `folder`, their paths after `prefix`. libstdc++'s iterators of folders end the
-/// process where they find no memory.
+/// The files below `folder`, their paths after `prefix`.
 Status list_into(std::vector<std::string>& paths, const fs::path& folder,
                  const std::string& prefix) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
-  const auto refuse = [&] {
-    return file_error(folder, "cannot be listed", {errno, std::generic_category()});
-  };
-  if (listing == nullptr) return refuse();
-  while (true) {
-    errno = 0;
-    const dirent* entry = readdir(listing.get());
-    if (entry == nullptr && errno != 0) return refuse();
-    if (entry == nullptr) return {};
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") continue;
-    std::error_code cause;
+  std::error_code cause;
+  const auto names = names_in(folder, cause);
+  if (cause) return file_error(folder, "cannot be listed", cause);
+  for (const auto& name : names) {
     const auto status = fs::symlink_status(folder / name, cause);
     if (cause) return file_error(folder / name, "cannot be looked at", cause);
     if (fs::is_directory(status)) {
@@ -85,6 +73,7 @@ Status list_into(std::vector<std::string>& paths, const fs::path& folder,
                               "' is a link or a special file: expected plain files only");
     }
   }
+  return {};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "penstock/base/files.h"
+#include "penstock/base/folder.h"
 #include "penstock/base/option_name.h"
 #include "penstock/plan/paths.h"
 
@@ -102,7 +103,7 @@ Status write_file(const fs::path& path, const std::string& bytes) {
 Result<fs::path> find_model(const fs::path& folder, const LoadConfig& config) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) files.push_back(entry.path());
+  for (const auto& name : names_in(folder, error)) files.push_back(folder / name);
   const auto has = [&](const fs::path& name) {
     return std::ranges::find(files, folder / name) != files.end();
   };
