@@ -3,7 +3,9 @@
 import os
 import re
 import resource
+import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -86,6 +88,27 @@ def test_threads_that_the_system_refuses_to_grpc_are_told_too(program, well, cha
     code, told = limited(program, resource.RLIMIT_STACK, 2**46, "run", tmp_path / "far", "--frames", "1")
     assert code == 1
     assert told.startswith("stage 'stage0': no thread could be started: ")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="the limit does not bind root")
+def test_a_process_that_the_system_refuses_is_told_with_what_to_do(program, chain, tmp_path):
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    folder = Path(tempfile.mkdtemp())  # pytest's own is its user's alone.
+    try:
+        folder.chmod(0o777)
+        shutil.copy(chain, folder / "model.onnx")
+        env = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
+        if subprocess.run([*nobody, program, "--version"], env=env, capture_output=True, check=False).returncode != 0:
+            pytest.skip("the program lies where other users may not go")
+        command = [*nobody, "prlimit", "--nproc=2", program, "build", "model.onnx", "-o", "p", "--costs", "c.db"]
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        shutil.rmtree(folder)
+    assert done.returncode == 1, done
+    assert done.stderr.splitlines()[-1].endswith(
+        "penstock-measure': cannot be started: Resource temporarily unavailable; raise the limit of processes "
+        "(ulimit -u), or run less at once"
+    ), done.stderr
 
 
 @pytest.mark.sweep(of=3)

@@ -68,8 +68,10 @@ Result<int> spawn(const fs::path& program, int socket, int errors, std::uint64_t
   const int code = posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (code == 0) return pid;
-  return make_error(Code::kUnavailable, "program '", program.string(),
-                    "': cannot be started: ", std::strerror(code));
+  return make_error(
+      Code::kUnavailable, "program '", program.string(),
+      "': cannot be started: ", std::strerror(code),
+      code == EAGAIN ? "; raise the limit of processes (ulimit -u), or run less at once" : "");
 }
 
 std::string signal_name(int signal) {
