@@ -39,7 +39,8 @@ struct How {
 /// later.
 class Pipeline {
  public:
-  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running, RunOptions run);
+  /// Where it throws before it has taken it, `running` stays the caller's, to end without the GIL.
+  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline>&& running, RunOptions run);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();
