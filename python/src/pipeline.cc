@@ -414,9 +414,12 @@ pipeline::FrameOptions Pipeline::options_of(const How& how, nb::handle tag) {
   return options;
 }
 
-void Pipeline::note_pushed(std::uint64_t frame, bool calls_back) {
+void Pipeline::note_pushed(std::uint64_t frame, Room room) {
   pushed_ = std::max(pushed_, frame + 1);
-  if (calls_back && frame >= popped_) not_popped_.insert(frame);
+  if (!room.empty() && frame >= popped_) {
+    room.value() = frame;
+    not_popped_.insert(std::move(room));
+  }
   pass_over_callbacks();
 }
 
@@ -433,39 +436,51 @@ void Pipeline::pass_over_callbacks() {
 Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
                                      std::chrono::nanoseconds timeout,
                                      pipeline::FrameOptions options) {
-  const Running running = this->running();
-  throw_away_given_up(running);
   const auto id = options.tag;
-  Result<std::uint64_t> frame = running->try_push(inputs, options);
-  const auto may_wait = [&] {
-    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
-  };
   try {
-    // The pipeline itself gives room for one that is held to a push that waits.
-    if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
-    while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
-      const Counted counted(throwing_away_);
-      const auto output = wait_in_slices(
-          timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
-      if (!output || !*output) break;
-      give_up(**output);
-      frame = running->try_push(inputs, options);
+    Room room;  // There may be none once the frame is pushed.
+    if (options.done) {
+      std::set<std::uint64_t> one{0};
+      room = one.extract(one.begin());
     }
-    if (may_wait()) {
-      bool signalled = false;
-      options.still_wanted = [&] { return !(signalled = signals_raise()); };
-      frame = without_gil([&] { return running->push(inputs, timeout, options); });
-      if (signalled) throw nb::python_error();
+    auto frame = push_unnoted(inputs, timeout, std::move(options));
+    if (frame) {
+      note_pushed(*frame, std::move(room));
+    } else {
+      recall_tag(id);
     }
+    return frame;
   } catch (...) {
     recall_tag(id);
     throw;
   }
-  if (!frame) {
-    recall_tag(id);
-    return frame;
+}
+
+Result<std::uint64_t> Pipeline::push_unnoted(const std::vector<Tensor>& inputs,
+                                             std::chrono::nanoseconds timeout,
+                                             pipeline::FrameOptions options) {
+  const Running running = this->running();
+  throw_away_given_up(running);
+  Result<std::uint64_t> frame = running->try_push(inputs, options);
+  const auto may_wait = [&] {
+    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
+  };
+  // The pipeline itself gives room for one that is held to a push that waits.
+  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
+  while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
+    const Counted counted(throwing_away_);
+    const auto output = wait_in_slices(
+        timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
+    if (!output || !*output) break;
+    give_up(**output);
+    frame = running->try_push(inputs, options);
   }
-  note_pushed(*frame, options.done != nullptr);
+  if (may_wait()) {
+    bool signalled = false;
+    options.still_wanted = [&] { return !(signalled = signals_raise()); };
+    frame = without_gil([&] { return running->push(inputs, timeout, options); });
+    if (signalled) throw nb::python_error();
+  }
   return frame;
 }
 
@@ -482,19 +497,11 @@ std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb:
 
 std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag, const How& how) {
   release_dropped();
-  const Running running = this->running();
-  throw_away_given_up(running);
+  static_cast<void>(running());  // Whether there is one is said before what the inputs lack.
   const auto inputs = tensors_of(feed);
-  auto options = options_of(how, tag);
-  auto frame = running->try_push(inputs, options);
-  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
-  if (frame) {
-    note_pushed(*frame, options.done != nullptr);
-    return *frame;
-  }
-  recall_tag(options.tag);
-  options.done = nullptr;
-  release_dropped();
+  const auto frame = push(inputs, pipeline::kNoWait, options_of(how, tag));
+  if (frame) return *frame;
+  release_dropped();  // The callback.
   if (frame.error().code == Code::kDeadlineExceeded) return {};
   raise(frame.error());
 }

@@ -264,7 +264,7 @@ print("held")
 
 
 APP = "penstock_app: 1\ninputs: {x: any}\nnodes: {f: {function: f, inputs: {x: x}}}\noutputs: {z: f.z}\n"
-CALLS = ["push", "pop", "drain", "stats", "memory", "shut_down", "del"]
+CALLS = ["push", "call_back", "pop", "drain", "stats", "memory", "shut_down", "del"]
 
 
 @pytest.mark.parametrize("late", ["", "late"])
@@ -295,6 +295,7 @@ def load():
     return penstock.load(folder + "/package", functions=[double])
 calls = {
     "push": lambda: pipeline.push(quick),
+    "call_back": lambda: pipeline.push(quick, done=lambda frame: None),
     "pop": lambda: pipeline.pop(),
     "drain": lambda: pipeline.drain(),
     "stats": lambda: pipeline.stats(),
