@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -50,8 +52,27 @@ void raise(const Error& error) {
 }
 
 void warn(const std::string& text, int calls) {
-  const nb::object category = nb::module_::import_("penstock.errors").attr("PenstockWarning");
-  if (PyErr_WarnEx(category.ptr(), text.c_str(), calls) != 0) PyErr_WriteUnraisable(category.ptr());
+  try {
+    const nb::object category = nb::module_::import_("penstock.errors").attr("PenstockWarning");
+    if (PyErr_WarnEx(category.ptr(), text.c_str(), calls) != 0) {
+      PyErr_WriteUnraisable(category.ptr());
+    }
+  } catch (const nb::python_error&) {  // No memory for the import.
+    discard_exception("a warning of penstock");
+  }
+}
+
+void discard_exception(const char* where) noexcept {
+  try {
+    throw;
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable(where);
+  } catch (const std::exception& error) {
+    const nb::object context = nb::steal(PyUnicode_FromString(where));
+    const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+    PyErr_SetString(no_memory ? PyExc_MemoryError : PyExc_RuntimeError, error.what());
+    PyErr_WriteUnraisable(context.ptr());
+  }
 }
 
 }  // namespace penstock::python

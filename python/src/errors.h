@@ -20,8 +20,13 @@ nb::object to_exception(const Error& error, std::optional<pipeline::FrameNumber>
 [[noreturn]] void raise(const Error& error);
 
 /// Warns as penstock.PenstockWarning, of the line that `calls` calls of Python up from here stand
-/// at. Where the user made warnings errors, it is printed as one. \pre the caller holds the GIL.
+/// at. Where the user made warnings errors, or memory is refused, that is printed as an error: this
+/// throws nothing. \pre the caller holds the GIL.
 void warn(const std::string& text, int calls = 1);
+
+/// Tells sys.unraisablehook of the exception in progress, which nobody waits for. \pre it is called
+/// where one is caught, by a thread that holds the GIL.
+void discard_exception(const char* where) noexcept;
 
 template <typename T>
 T value_or_raise(Result<T> result) {

@@ -5,10 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include <pthread.h>
 
@@ -115,19 +113,6 @@ std::list<std::shared_ptr<Aside>>& left_behind() {
   return *list;
 }
 
-/// Work of leave_aside(). join_aside() does what the system refused a thread for.
-struct Later {
-  std::function<void()> work;
-  std::thread thread;
-  std::uint64_t generation = fork_generation();  // Only there is the thread.
-};
-
-/// Guarded by the GIL; never destroyed, as threads may remain.
-std::list<Later>& all_later() {
-  static auto* list = new std::list<Later>;
-  return *list;
-}
-
 /// Waits a little without the GIL. \returns whether the work is done
 bool ends_soon(Aside& aside) {
   return without_gil([&] {
@@ -145,19 +130,6 @@ bool forsake(Aside& aside) {
   return true;
 }
 
-void finish_later() {
-  for (auto& later : all_later()) {
-    if (later.generation != fork_generation()) continue;
-    without_gil([&] {
-      if (later.thread.joinable()) {
-        later.thread.join();
-      } else {
-        later.work();
-      }
-    });
-  }
-}
-
 }  // namespace
 
 bool signals_raise() {
@@ -170,9 +142,9 @@ bool signals_raise() {
   });
 }
 
-void restore_thread(PyThreadState* state) {
+WithoutGil::~WithoutGil() {
   const pipeline::PausedClock waiting;
-  or_sleep([&] { PyEval_RestoreThread(state); });
+  or_sleep([&] { PyEval_RestoreThread(state_); });
 }
 
 WithGil::WithGil() : state_(take_gil()) {
@@ -200,11 +172,12 @@ void run_aside(std::function<void(const Abandoned&)> work) {
   constexpr std::size_t kOfAThread = std::size_t{32} << 20U;
   check(check_memory_left(kOfAThread));
   auto aside = std::make_shared<Aside>();
+  std::list<std::shared_ptr<Aside>> place{aside};  // For left_behind(), memory or none.
   check(start_thread(aside->thread, [aside, work = std::move(work)] { run(work, *aside); }));
   while (!ends_soon(*aside)) {
     if (PyErr_CheckSignals() != 0) {
       aside->abandoned.store(true, std::memory_order_relaxed);
-      left_behind().push_back(std::move(aside));
+      left_behind().splice(left_behind().end(), place);
       throw nb::python_error();
     }
   }
@@ -212,14 +185,36 @@ void run_aside(std::function<void(const Abandoned&)> work) {
   if (aside->failure) std::rethrow_exception(aside->failure);
 }
 
-void leave_aside(std::function<void()> work) {
-  auto& later = all_later().emplace_back(std::move(work));
+void Later::begin(std::function<void()> work) noexcept {
+  auto& later = place_.front();
+  later.work = std::move(work);
+  later.generation = fork_generation();
+  all().splice(all().end(), place_);
   static_cast<void>(start_thread(later.thread, [&later] { later.work(); }));
+}
+
+/// Guarded by the GIL; never destroyed, as threads may remain.
+std::list<Later::Work>& Later::all() {
+  static auto* list = new std::list<Work>;
+  return *list;
+}
+
+void Later::finish() {
+  for (auto& later : all()) {
+    if (later.generation != fork_generation()) continue;
+    without_gil([&] {
+      if (later.thread.joinable()) {
+        later.thread.join();
+      } else {
+        later.work();
+      }
+    });
+  }
 }
 
 void join_aside(std::chrono::nanoseconds patience) {
   using Clock = std::chrono::steady_clock;
-  finish_later();
+  Later::finish();
   auto deadline = Clock::now() + patience;  // Of all together.
   for (const auto& aside : left_behind()) {
     if (aside->generation != fork_generation()) continue;

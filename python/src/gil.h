@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include <cxxabi.h>
@@ -28,9 +30,6 @@ auto or_sleep(Work&& work) {
   }
 }
 
-/// Takes the GIL back.
-void restore_thread(PyThreadState* state);
-
 /// Holds the GIL on a thread of the library's own. Python's state of the thread is made once and
 /// kept until the thread ends.
 class WithGil {
@@ -47,19 +46,34 @@ class WithGil {
 /// Whether this thread is one of the library's, inside a WithGil.
 bool on_library_thread();
 
-/// Runs `work` without the GIL. `work` must not throw nor touch Python.
+/// Lets go of the GIL while it lives: it is taken back whether what is done meanwhile returns or
+/// throws, as C++ does where memory is refused.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+  ~WithoutGil();
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Runs `work` without the GIL. `work` must not touch Python; what it throws the caller gets.
 template <typename Work>
 auto without_gil(Work&& work) {
-  PyThreadState* const state = PyEval_SaveThread();
-  if constexpr (std::is_void_v<decltype(work())>) {
-    work();
-    restore_thread(state);
-  } else {
-    auto result = work();
-    restore_thread(state);
-    return result;
-  }
+  const WithoutGil released;
+  return work();
 }
+
+/// Destroys without the GIL, which threads that end with the object may want. \pre the caller holds
+/// the GIL.
+struct DeletedWithoutGil {
+  template <typename T>
+  void operator()(T* object) const {
+    without_gil([=] { delete object; });
+  }
+};
 
 /// Raises what a signal handler raised since the last call: KeyboardInterrupt after Ctrl-C.
 inline void check_signals() {
@@ -103,13 +117,30 @@ using Abandoned = std::function<bool()>;
 /// \raises ResourceExhausted  the system has no thread for it; else what the work throws.
 void run_aside(std::function<void(const Abandoned&)> work);
 
-/// The same for work that nobody waits for before the end of the process. Where the system has no
-/// thread for it, it is done then.
-void leave_aside(std::function<void()> work);
+/// Work that nobody waits for before the end of the process. Made beforehand: once the work is to
+/// be done, there may be no memory to keep it in.
+class Later {
+ public:
+  /// Begins it on a thread of its own; where the system has none, it is done at the end of the
+  /// process. Once, under the GIL. `work` must not throw.
+  void begin(std::function<void()> work) noexcept;
 
-/// For the end of the process: waits for what leave_aside() was given, and up to `patience`, or
-/// until Ctrl-C, for what run_aside() left behind. What runs longer sleeps at its end: the process
-/// then ends without destructors, with a warning. A forked child has none of these threads.
+ private:
+  struct Work {
+    std::function<void()> work;
+    std::thread thread;
+    std::uint64_t generation = 0;  // Only there is the thread.
+  };
+  static std::list<Work>& all();
+  static void finish();
+  friend void join_aside(std::chrono::nanoseconds patience);
+
+  std::list<Work> place_{1};
+};
+
+/// For the end of the process: waits for what Later began, and up to `patience`, or until Ctrl-C,
+/// for what run_aside() left behind. What runs longer sleeps at its end: the process then ends
+/// without destructors, with a warning. A forked child has none of these threads.
 void join_aside(std::chrono::nanoseconds patience);
 
 /// Counts the forks above this process: what was made under another number has lost its threads.

@@ -1,6 +1,10 @@
 #include "pipeline.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <set>
 #include <thread>
 #include <utility>
@@ -19,6 +23,7 @@
 #include "penstock/tune/report.h"
 #include "tensors.h"
 #include "text.h"
+#include "to_object.h"
 
 namespace penstock::python {
 namespace {
@@ -58,6 +63,7 @@ std::chrono::steady_clock::time_point to_time(double seconds) {
   return Clock::time_point(std::chrono::duration_cast<Clock::duration>(since_start));
 }
 
+/// May throw std::bad_alloc alone.
 void warn_of(const pipeline::Pipeline::LeftBehind& left_behind) {
   for (const auto& call : left_behind.calls) {
     warn(call + "; with max_run_ms=... a call that hangs is an error of its frame");
@@ -65,21 +71,27 @@ void warn_of(const pipeline::Pipeline::LeftBehind& left_behind) {
   for (const auto& callback : left_behind.callbacks) warn(callback);
 }
 
+/// Nobody else ends the threads: where memory is refused, it is asked for again.
 /// \pre the caller does not hold the GIL, which the threads may want.
-void wait_and_delete(pipeline::Pipeline* running) {
-  while (!running->end(kPatience)) {
-    const auto left_behind = running->leave_behind();
-    const WithGil gil;
-    warn_of(left_behind);
+void wait_and_delete(pipeline::Pipeline* running) noexcept {
+  for (;;) {
+    try {
+      if (running->end(kPatience)) break;
+      const auto left_behind = running->leave_behind();
+      const WithGil gil;
+      warn_of(left_behind);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kBetweenLooks);
+    }
   }
   delete running;
 }
 
 /// Whoever drops the last reference has the GIL. A forked child has only the memory of the threads.
-void end(pipeline::Pipeline* running, std::uint64_t generation) {
+void end(pipeline::Pipeline* running, std::uint64_t generation, Later& later) noexcept {
   if (generation != fork_generation()) return;
   if (on_library_thread()) {
-    leave_aside([=] { wait_and_delete(running); });  // Perhaps a stage of this one let it go.
+    later.begin([=] { wait_and_delete(running); });  // Perhaps a stage of this one let it go.
   } else {
     without_gil([&] { wait_and_delete(running); });
   }
@@ -105,6 +117,31 @@ std::uint64_t slots_of_output(const plan::Plan& plan, const pipeline::Pipeline& 
   }
   return static_cast<std::uint64_t>(std::max(least, 1));
 }
+
+/// Leaves its calls in progress to themselves, with a warning of each. What it finds no memory for
+/// is left to wait_and_delete().
+void leave_behind(pipeline::Pipeline& running) {
+  try {
+    warn_of(running.leave_behind());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
+/// Drops the reference at its end, under the GIL.
+class LetGoUnderGil {
+ public:
+  explicit LetGoUnderGil(std::shared_ptr<pipeline::Pipeline>& kept) : kept_(kept) {}
+  ~LetGoUnderGil() {
+    const WithGil gil;
+    kept_.reset();
+  }
+  LetGoUnderGil(const LetGoUnderGil&) = delete;
+  LetGoUnderGil& operator=(const LetGoUnderGil&) = delete;
+
+ private:
+  std::shared_ptr<pipeline::Pipeline>& kept_;
+};
 
 /// Counts a call while it lasts.
 class Counted {
@@ -164,12 +201,11 @@ class Callback {
     const CallingBack calling_back(outputs_.get());
     try {
       call(done, std::move(output));
-    } catch (nb::python_error& error) {
-      error.discard_as_unraisable(
-          text_object(concat("the callback of frame ", number, " of a penstock.Pipeline")));
-    } catch (const std::bad_alloc&) {
-      PyErr_NoMemory();
-      PyErr_WriteUnraisable(done.ptr());
+    } catch (const std::exception&) {
+      std::array<char, 80> where{};
+      std::snprintf(where.data(), where.size(), "the callback of frame %llu of a penstock.Pipeline",
+                    static_cast<unsigned long long>(number));
+      discard_exception(where.data());
     }
     release_dropped();
   }
@@ -179,7 +215,7 @@ class Callback {
     auto made = std::make_unique<Frame>(std::move(output), outputs_, std::move(tag_), generation_);
     const std::shared_ptr<Lease> lease = made->lease();
     {
-      const nb::object frame = nb::cast(made.release(), nb::rv_policy::take_ownership);
+      const nb::object frame = to_object(std::move(made));
       const nb::object returned = nb::steal(
           or_sleep([&] { return PyObject_CallFunctionObjArgs(done.ptr(), frame.ptr(), nullptr); }));
       if (!returned.is_valid()) {
@@ -202,16 +238,16 @@ class Callback {
   std::uint64_t generation_;                 // Of forks.
 };
 
-Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running,
+Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline>&& running,
                    RunOptions run)
     : package_(std::make_shared<const plan::Package>(std::move(package))),
       run_(std::move(run)),
       outputs_(std::make_shared<OutputTypes>()),
       generation_(fork_generation()),
       process_(static_cast<std::uint64_t>(::getpid())) {
-  running_ = Running(running.release(), [generation = generation_](pipeline::Pipeline* ended) {
-    end(ended, generation);
-  });
+  const auto let_go = [generation = generation_, later = std::make_shared<Later>()](
+                          pipeline::Pipeline* ended) { end(ended, generation, *later); };
+  running_ = Running(running.release(), let_go);
   bound_ = value_or_raise(plan::read_bound_values(plan(), package_->folder));
   for (const auto& input : plan().inputs) input_names_.push_back(text_object(input.name));
   outputs_->infos = plan().outputs;
@@ -240,8 +276,10 @@ Pipeline::~Pipeline() {
   all_pipelines().erase(this);
   try {
     shut_down(Clock::now() + kPatience);
-  } catch (nb::python_error& error) {
-    error.discard_as_unraisable("the end of a penstock.Pipeline");
+  } catch (const std::bad_alloc&) {
+    // shut_down() has let it go all the same, and whoever does so last ends it.
+  } catch (const std::exception&) {
+    discard_exception("the end of a penstock.Pipeline");
   }
   release_dropped();
 }
@@ -376,9 +414,12 @@ pipeline::FrameOptions Pipeline::options_of(const How& how, nb::handle tag) {
   return options;
 }
 
-void Pipeline::note_pushed(std::uint64_t frame, bool calls_back) {
+void Pipeline::note_pushed(std::uint64_t frame, Room room) {
   pushed_ = std::max(pushed_, frame + 1);
-  if (calls_back && frame >= popped_) not_popped_.insert(frame);
+  if (!room.empty() && frame >= popped_) {
+    room.value() = frame;
+    not_popped_.insert(std::move(room));
+  }
   pass_over_callbacks();
 }
 
@@ -395,39 +436,51 @@ void Pipeline::pass_over_callbacks() {
 Result<std::uint64_t> Pipeline::push(const std::vector<Tensor>& inputs,
                                      std::chrono::nanoseconds timeout,
                                      pipeline::FrameOptions options) {
-  const Running running = this->running();
-  throw_away_given_up(running);
   const auto id = options.tag;
-  Result<std::uint64_t> frame = running->try_push(inputs, options);
-  const auto may_wait = [&] {
-    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
-  };
   try {
-    // The pipeline itself gives room for one that is held to a push that waits.
-    if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
-    while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
-      const Counted counted(throwing_away_);
-      const auto output = wait_in_slices(
-          timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
-      if (!output || !*output) break;
-      give_up(**output);
-      frame = running->try_push(inputs, options);
+    Room room;  // There may be none once the frame is pushed.
+    if (options.done) {
+      std::set<std::uint64_t> one{0};
+      room = one.extract(one.begin());
     }
-    if (may_wait()) {
-      bool signalled = false;
-      options.still_wanted = [&] { return !(signalled = signals_raise()); };
-      frame = without_gil([&] { return running->push(inputs, timeout, options); });
-      if (signalled) throw nb::python_error();
+    auto frame = push_unnoted(inputs, timeout, std::move(options));
+    if (frame) {
+      note_pushed(*frame, std::move(room));
+    } else {
+      recall_tag(id);
     }
+    return frame;
   } catch (...) {
     recall_tag(id);
     throw;
   }
-  if (!frame) {
-    recall_tag(id);
-    return frame;
+}
+
+Result<std::uint64_t> Pipeline::push_unnoted(const std::vector<Tensor>& inputs,
+                                             std::chrono::nanoseconds timeout,
+                                             pipeline::FrameOptions options) {
+  const Running running = this->running();
+  throw_away_given_up(running);
+  Result<std::uint64_t> frame = running->try_push(inputs, options);
+  const auto may_wait = [&] {
+    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
+  };
+  // The pipeline itself gives room for one that is held to a push that waits.
+  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
+  while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
+    const Counted counted(throwing_away_);
+    const auto output = wait_in_slices(
+        timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
+    if (!output || !*output) break;
+    give_up(**output);
+    frame = running->try_push(inputs, options);
   }
-  note_pushed(*frame, options.done != nullptr);
+  if (may_wait()) {
+    bool signalled = false;
+    options.still_wanted = [&] { return !(signalled = signals_raise()); };
+    frame = without_gil([&] { return running->push(inputs, timeout, options); });
+    if (signalled) throw nb::python_error();
+  }
   return frame;
 }
 
@@ -444,19 +497,11 @@ std::uint64_t Pipeline::push(nb::handle feed, std::optional<double> timeout, nb:
 
 std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag, const How& how) {
   release_dropped();
-  const Running running = this->running();
-  throw_away_given_up(running);
+  static_cast<void>(running());  // Whether there is one is said before what the inputs lack.
   const auto inputs = tensors_of(feed);
-  auto options = options_of(how, tag);
-  auto frame = running->try_push(inputs, options);
-  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
-  if (frame) {
-    note_pushed(*frame, options.done != nullptr);
-    return *frame;
-  }
-  recall_tag(options.tag);
-  options.done = nullptr;
-  release_dropped();
+  const auto frame = push(inputs, pipeline::kNoWait, options_of(how, tag));
+  if (frame) return *frame;
+  release_dropped();  // The callback.
   if (frame.error().code == Code::kDeadlineExceeded) return {};
   raise(frame.error());
 }
@@ -484,7 +529,7 @@ nb::object Pipeline::to_frame(pipeline::Output output) {
   if (frame->number() + 1 > lend_for_) detach_before(frame->number() + 1 - lend_for_);
   if (frame->ok() && lend_for_ == 0) frame->take();
   if (frame->ok() && lend_for_ > 0) leases_.emplace_back(frame->number(), frame->lease());
-  return nb::cast(frame.release(), nb::rv_policy::take_ownership);
+  return to_object(std::move(frame));
 }
 
 nb::object Pipeline::pop(std::optional<double> timeout) {
@@ -648,12 +693,11 @@ std::vector<std::string> Pipeline::replace(const std::string& path) {
   const auto replaced = std::make_shared<Replaced>();
   auto kept = std::make_shared<Running>(running());
   const auto work = [replaced, path, kept, run = run_](const Abandoned& abandoned) {
+    const LetGoUnderGil last(*kept);  // After Ctrl-C it may be the last reference.
     replaced->abandoned = abandoned;
     if (Status status = python::replace(**kept, path, run, *replaced); !status) {
       replaced->error = std::move(status).error();
     }
-    const WithGil gil;  // It may be the last reference, after Ctrl-C.
-    kept->reset();
   };
   // In a callback the library must know that it is one; Ctrl-C is no matter of its thread.
   if (on_library_thread()) {
@@ -707,10 +751,10 @@ void Pipeline::shut_down(Clock::time_point deadline) {
   try {
     while (!without_gil([&] { return running->end(kSlice); })) {
       check_signals();
-      if (Clock::now() >= deadline) return warn_of(running->leave_behind());
+      if (Clock::now() >= deadline) return leave_behind(*running);
     }
   } catch (nb::python_error&) {
-    warn_of(running->leave_behind());
+    leave_behind(*running);
     throw;
   }
 }
@@ -735,9 +779,9 @@ void Pipeline::hurry_in_flight() {
 }
 
 void Pipeline::give_up_in_flight() {
+  given_up_ = std::max(given_up_, pushed_);  // First: what follows may find no memory.
   give_up();
   detach_before(pushed_);  // What is still held has no frame behind it that would free its slot.
-  given_up_ = std::max(given_up_, pushed_);
 }
 
 nb::dict Pipeline::stats() const {
@@ -774,21 +818,33 @@ std::optional<std::uint64_t> Pipeline::memory_bytes() const {
 
 void Pipeline::shut_down_all() {
   // Ending one lets the GIL go: others may come and go meanwhile.
-  const std::vector<Pipeline*> pipelines(all_pipelines().begin(), all_pipelines().end());
-  for (Pipeline* pipeline : pipelines) {
-    if (!all_pipelines().contains(pipeline) || !pipeline->running_) continue;
-    if (pipeline->generation_ == fork_generation()) pipeline->cancel();
-  }
-  auto deadline = Clock::now() + kPatience;  // Of all together.
-  for (Pipeline* pipeline : pipelines) {
-    if (!all_pipelines().contains(pipeline)) continue;
+  const auto for_each = [](const auto& call) {
+    auto& all = all_pipelines();
+    for (auto at = all.begin(); at != all.end();) {
+      Pipeline* const pipeline = *at;
+      call(*pipeline);
+      at = all.upper_bound(pipeline);
+    }
+  };
+  for_each([](Pipeline& pipeline) {
+    if (!pipeline.running_ || pipeline.generation_ != fork_generation()) return;
     try {
-      pipeline->shut_down(deadline);
-    } catch (nb::python_error& error) {
-      error.discard_as_unraisable("the end of a penstock.Pipeline");
+      pipeline.cancel();
+    } catch (const std::bad_alloc&) {
+      // shut_down() cancels it too.
+    }
+  });
+  auto deadline = Clock::now() + kPatience;  // Of all together.
+  for_each([&](Pipeline& pipeline) {
+    try {
+      pipeline.shut_down(deadline);
+    } catch (const std::bad_alloc&) {
+      // As in the destructor.
+    } catch (const std::exception&) {
+      discard_exception("the end of a penstock.Pipeline");
       deadline = Clock::now();  // Ctrl-C: the others wait no longer either.
     }
-  }
+  });
 }
 
 int Pipeline::traverse(visitproc visit, void* arg) const {

@@ -39,7 +39,8 @@ struct How {
 /// later.
 class Pipeline {
  public:
-  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline> running, RunOptions run);
+  /// Where it throws before it has taken it, `running` stays the caller's, to end without the GIL.
+  Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline>&& running, RunOptions run);
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
   ~Pipeline();
@@ -123,6 +124,7 @@ class Pipeline {
  private:
   using Running = std::shared_ptr<pipeline::Pipeline>;
   using Clock = std::chrono::steady_clock;
+  using Room = std::set<std::uint64_t>::node_type;  // In not_popped_.
 
   /// \raises where the pipeline is shut down or another process' own.
   [[nodiscard]] Running running() const;
@@ -136,9 +138,13 @@ class Pipeline {
   nb::object recall_tag(std::uint64_t id);
   Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
                              pipeline::FrameOptions options);
+  Result<std::uint64_t> push_unnoted(const std::vector<Tensor>& inputs,
+                                     std::chrono::nanoseconds timeout,
+                                     pipeline::FrameOptions options);
   /// As the library takes it; holds the tag, and the callback if there is one.
   pipeline::FrameOptions options_of(const How& how, nb::handle tag);
-  void note_pushed(std::uint64_t frame, bool calls_back);
+  /// `room`: of a frame that has a callback.
+  void note_pushed(std::uint64_t frame, Room room);
   void note_popped(std::uint64_t frame);
   /// Nobody pops those.
   void pass_over_callbacks();

@@ -14,6 +14,7 @@
 #include "penstock/session/refused_node.h"
 #include "pipeline.h"
 #include "tensors.h"
+#include "to_object.h"
 
 namespace penstock::python {
 namespace {
@@ -256,19 +257,18 @@ nb::object make_aside(std::function<Status(Made&, const Abandoned&)> work) {
       made->abandoned = abandoned;
       if (Status status = work(*made, abandoned); !status) made->error = std::move(status).error();
     });
+    if (made->error) {
+      for (const auto& text : made->warnings) warn(text, kCallsToTheUser);
+      raise(*made->error);
+    }
+    auto pipeline = std::make_unique<Pipeline>(std::move(made->package), std::move(made->running),
+                                               std::move(made->run));
+    return nb::make_tuple(to_object(std::move(pipeline)), made->warnings);
   } catch (...) {
     // What was started may wait for the GIL to end.
     without_gil([&] { made.reset(); });
     throw;
   }
-  if (made->error) {
-    for (const auto& text : made->warnings) warn(text, kCallsToTheUser);
-    raise(*made->error);
-  }
-  auto pipeline = std::make_unique<Pipeline>(std::move(made->package), std::move(made->running),
-                                             std::move(made->run));
-  return nb::make_tuple(nb::cast(pipeline.release(), nb::rv_policy::take_ownership),
-                        made->warnings);
 }
 
 }  // namespace penstock::python

@@ -12,11 +12,12 @@
 #include "gil.h"
 #include "penstock/gateway/serving.h"
 #include "request.h"
+#include "to_object.h"
 
 namespace penstock::python {
 namespace {
 
-using Served = std::unique_ptr<gateway::Serving>;
+using Served = std::unique_ptr<gateway::Serving, DeletedWithoutGil>;
 
 /// A limit that was not given stays what it is.
 template <typename T>
@@ -103,11 +104,6 @@ class Server {
  public:
   Server(Served served, std::vector<Callable> callables)
       : callables_(std::move(callables)), served_(std::move(served)) {}
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  ~Server() {
-    without_gil([&] { served_.reset(); });
-  }
 
   [[nodiscard]] gateway::Serving& get() const { return *served_; }
 
@@ -129,9 +125,9 @@ nb::object serve(nb::dict dict) {
   };
   auto future =
       std::async(std::launch::async, [&all] { return gateway::start_serving(all, backends()); });
-  auto served = value_or_raise(await(std::move(future), *given_up));
+  Served served(value_or_raise(await(std::move(future), *given_up)).release());
   auto server = std::make_unique<Server>(std::move(served), std::move(callables));
-  return nb::cast(server.release(), nb::rv_policy::take_ownership);
+  return to_object(std::move(server));
 }
 
 void reload(const Server& server) {

@@ -406,8 +406,10 @@ Result<nb::object> to_python(const Tensor& tensor, nb::handle owner, const std::
 
 nb::object make_owner(std::shared_ptr<const void> value) {
   using Holder = std::shared_ptr<const void>;
-  return nb::capsule(new Holder(std::move(value)),
-                     [](void* holder) noexcept { delete static_cast<Holder*>(holder); });
+  auto held = std::make_unique<Holder>(std::move(value));
+  nb::capsule owner(held.get(), [](void* holder) noexcept { delete static_cast<Holder*>(holder); });
+  static_cast<void>(held.release());
+  return owner;
 }
 
 }  // namespace penstock::python

@@ -11,6 +11,7 @@
 #include "penstock/session/load.h"
 #include "pipeline.h"
 #include "request.h"
+#include "to_object.h"
 
 namespace penstock::python {
 namespace {
@@ -18,11 +19,10 @@ namespace {
 /// Keeps its pipeline. Its methods leave the GIL alone while they wait.
 class Tuner {
  public:
-  Tuner(nb::object pipeline, std::unique_ptr<follow::Tuner> tuner)
+  using Tuning = std::unique_ptr<follow::Tuner, DeletedWithoutGil>;
+
+  Tuner(nb::object pipeline, Tuning tuner)
       : pipeline_(std::move(pipeline)), tuner_(std::move(tuner)) {}
-  Tuner(const Tuner&) = delete;
-  Tuner& operator=(const Tuner&) = delete;
-  ~Tuner() { stop(); }
 
   void stop() {
     without_gil([&] { tuner_->stop(); });
@@ -31,7 +31,7 @@ class Tuner {
 
  private:
   nb::object pipeline_;
-  const std::unique_ptr<follow::Tuner> tuner_;
+  Tuning tuner_;
 };
 
 nb::dict Tuner::report() const {
@@ -93,8 +93,8 @@ nb::object tune(nb::object of, nb::dict dict) {
   auto started = value_or_raise(without_gil([&] {
     return follow::Tuner::start(std::move(running), pipeline.package(), std::move(setting));
   }));
-  auto tuner = std::make_unique<Tuner>(std::move(of), std::move(started));
-  return nb::cast(tuner.release(), nb::rv_policy::take_ownership);
+  Tuner::Tuning tuning(started.release());
+  return to_object(std::make_unique<Tuner>(std::move(of), std::move(tuning)));
 }
 
 }  // namespace

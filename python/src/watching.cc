@@ -1,6 +1,7 @@
 #include "watching.h"
 
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "penstock/gateway/watching.h"
 #include "pipeline.h"
 #include "request.h"
+#include "to_object.h"
 
 namespace penstock::python {
 namespace {
@@ -21,7 +23,11 @@ class Watching {
   Watching(const Watching&) = delete;
   Watching& operator=(const Watching&) = delete;
   ~Watching() {
-    without_gil([&] { static_cast<void>(watching_->stop()); });
+    try {
+      without_gil([&] { static_cast<void>(watching_->stop()); });
+    } catch (const std::bad_alloc&) {
+      return;  // It stops as it is destroyed.
+    }
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
@@ -48,7 +54,7 @@ nb::object watch(const Pipeline& pipeline, nb::dict dict) {
   auto started =
       value_or_raise(without_gil([&] { return gateway::start_watching(std::move(watched), how); }));
   auto watching = std::make_unique<Watching>(std::move(started));
-  return nb::cast(watching.release(), nb::rv_policy::take_ownership);
+  return to_object(std::move(watching));
 }
 
 }  // namespace

@@ -124,8 +124,9 @@ else:
     )
 
 
-# In malloc's place; the k-th allocation of 128 bytes or more fails. What Python and nanobind take in smaller pieces
-# they do not take from malloc, and nanobind ends the process where Python has none of those.
+# In malloc's place: the k-th allocation fails, of those of `least` bytes or more on any thread, or of all on this one.
+# Where a smaller one than 128 bytes is refused to ONNX Runtime while it runs a session, it crashes by itself, freeing
+# what it never got. Pieces of up to 512 bytes Python and nanobind take from Python's own blocks, not from malloc.
 REFUSES = """
 #include <errno.h>
 #include <stdatomic.h>
@@ -135,10 +136,17 @@ void* __libc_calloc(size_t, size_t);
 void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 static atomic_long until = -1;
+static __thread long until_here __attribute__((tls_model("initial-exec"))) = -1;
+static size_t least = 128;
 void refuse(long k) { until = k; }
+void refuse_any_size(void) { least = 0; }
+void refuse_here(long k) { until_here = k; }
 long left(void) { return until; }
+long left_here(void) { return until_here; }
+static int refused_here(void) { return until_here >= 0 && until_here-- == 0; }
 static int refused(size_t size) {
-  if (size < 128 || until < 0 || atomic_fetch_sub(&until, 1) != 0) return 0;
+  const int of_all = size >= least && until >= 0 && atomic_fetch_sub(&until, 1) == 0;
+  if (!refused_here() && !of_all) return 0;
   errno = ENOMEM;
   return 1;
 }
@@ -187,6 +195,8 @@ import numpy as np, penstock
 faulthandler.dump_traceback_later(280, exit=True)
 package, what, call, library = sys.argv[1:]
 refusal, x = ctypes.CDLL(library), np.ones((1, 4), np.float32)
+if what == "function" and call in ("run", "push_pop"):
+    refusal.refuse_any_size()  # Else Python itself finds no memory for a lock, say.
 def make():
     if what == "network": return penstock.load(package)
     app = penstock.App()
@@ -251,3 +261,116 @@ while len(held) < 100:
 print("held")
 """
     assert run_script(text, package, refuses) == "held\n"
+
+
+APP = "penstock_app: 1\ninputs: {x: any}\nnodes: {f: {function: f, inputs: {x: x}}}\noutputs: {z: f.z}\n"
+CALLS = ["push", "call_back", "pop", "drain", "stats", "memory", "shut_down", "del"]
+
+
+@pytest.mark.parametrize("late", ["", "late"])
+@pytest.mark.parametrize("call", CALLS)
+def test_no_allocation_of_the_calling_thread_ends_the_process_where_it_is_refused(
+    run_script: Run, tmp_path: Path, refuses: Path, monkeypatch: pytest.MonkeyPatch, call: str, late: str
+) -> None:
+    """Of any size, the k-th for every k; ``late`` where a stage's call is in progress meanwhile. The package is read
+    where it lies, so that no temporary folder is removed with the pipeline."""
+    (tmp_path / "app.yaml").write_text(APP)
+    monkeypatch.setenv("LD_PRELOAD", str(refuses))
+    text = """
+import ctypes, faulthandler, os, sys, time, warnings
+import numpy as np, penstock
+faulthandler.dump_traceback_later(280, exit=True)
+call, late, folder, library = sys.argv[1:]
+warnings.simplefilter("ignore")
+refusal, never = ctypes.CDLL(library), ctypes.c_long(-1)
+refuse = refusal.refuse_here
+quick = np.array([[1, 0, 2, 3]], np.float32)
+pushed = np.array([[1, 0.12 if late else 0, 2, 3]], np.float32)
+def double(x):
+    time.sleep(float(x[0, 1]))
+    return 2 * x
+double = penstock.Function("f", double, {"x": "f32[1,4]"}, {"z": "f32[1,4]"})
+with penstock.App.read(folder + "/app.yaml", [double]).start(output=folder + "/package"): pass
+def load():
+    return penstock.load(folder + "/package", functions=[double])
+calls = {
+    "push": lambda: pipeline.push(quick),
+    "call_back": lambda: pipeline.push(quick, done=lambda frame: None),
+    "pop": lambda: pipeline.pop(),
+    "drain": lambda: pipeline.drain(),
+    "stats": lambda: pipeline.stats(),
+    "memory": lambda: pipeline.memory_bytes,
+    "shut_down": lambda: pipeline.shut_down(timeout=0.03),
+}
+def threads():
+    return len(os.listdir("/proc/self/task"))
+before = threads()
+pipeline = None
+k, reached, missed = -1, 0, 0  # The first time nothing is refused: the C library ends the process where a thread first
+while missed < 10:             # uses a library's own variables and finds no memory for them.
+    if pipeline is None: pipeline = load()
+    this = ctypes.c_long(k)
+    pipeline.push(pushed)
+    if not late: time.sleep(0.005)
+    try:
+        if call == "del":
+            refuse(this)
+            del pipeline
+            pipeline = None
+        else:
+            refuse(this)
+            calls[call]()
+    except (penstock.PenstockError, MemoryError): pass
+    came = refusal.left_here() < 0
+    refuse(never)
+    k, reached, missed = k + 1, reached + came, 0 if came else missed + 1
+    if call == "shut_down": pipeline = None
+    if pipeline is None: continue
+    pipeline.drain()
+    while pipeline.in_flight: pipeline.pop(timeout=10)
+    assert np.array_equal(pipeline.run(None, quick)[0], 2 * quick), k
+pipeline = None
+while threads() > before: time.sleep(0.01)
+print("refused" if reached > 1 else "never", reached)
+"""
+    assert run_script(text, call, late, tmp_path, refuses).startswith("refused")
+
+
+def test_a_pipeline_that_its_function_lets_go_ends_whatever_is_refused(
+    run_script: Run, tmp_path: Path, refuses: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.yaml").write_text(APP)
+    monkeypatch.setenv("LD_PRELOAD", str(refuses))
+    text = """
+import ctypes, faulthandler, os, sys, threading, warnings, weakref
+import numpy as np, penstock
+faulthandler.dump_traceback_later(280, exit=True)
+folder, library = sys.argv[1:]
+refusal, never = ctypes.CDLL(library), ctypes.c_long(-1)
+x, box, came = np.ones((1, 4), np.float32), [], []
+def call(x):
+    if not box: return x
+    this = ctypes.c_long(k)
+    refusal.refuse_here(this)
+    box.clear()
+    came.append(refusal.left_here() < 0)
+    refusal.refuse_here(never)
+    gone.set()
+    return x
+f = penstock.Function("f", call, {"x": "f32[1,4]"}, {"z": "f32[1,4]"})
+with penstock.App.read(folder + "/app.yaml", [f]).start(output=folder + "/package"): pass
+k = -1
+while len(came) < 11 or True in came[-10:]:
+    gone = threading.Event()
+    pipeline = penstock.load(folder + "/package", functions=[f])
+    pipeline.run(None, x)
+    core = weakref.ref(pipeline._core)
+    box.append(pipeline)
+    box[0].push(x)
+    del pipeline
+    assert gone.wait(60)
+    while core() is not None: pass
+    k += 1
+print("let go" if True in came[1:] else "never")
+"""
+    assert run_script(text, tmp_path, refuses) == "let go\n"
