@@ -8,6 +8,7 @@
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -188,9 +189,10 @@ class Swap {
     };
     PENSTOCK_TRY(auto fresh, make_generation(plan, folder, backends_, options));
     Status started = guarded([&] { return start_generation(*fresh); });
+    const auto engine_is_taken = [](const auto& worker) { return worker->engine_is_taken(); };
     if (started) {
       started = guarded([&] { return run_beside(fresh); });
-    } else if (started.error().code == Code::kFailedPrecondition) {
+    } else if (std::ranges::any_of(fresh->workers, engine_is_taken)) {
       PENSTOCK_TRY(fresh, make_generation(plan, folder, backends_, options));
       started = guarded([&] { return run_alone(fresh); });
     }

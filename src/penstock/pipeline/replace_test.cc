@@ -1156,6 +1156,66 @@ TEST_F(OneEngine, WithoutTheOldOnesFilesNothingChanges) {
   expect_works(*pipeline, 2);
 }
 
+// What a stage other than a model's says with the code of an engine that does not stand twice is
+// no reason to end what runs, and to start it again: its functions would begin anew.
+class OnePlan : public OneEngine {
+ protected:
+  // Its output: how many frames its function has seen since it was made. `made`: what that gives.
+  FakeNetwork counts(const Status& made = {}) {
+    function::Function count = function::stateless("count", {{"in", scalar()}}, {{"out", scalar()}},
+                                                   [](Inputs, Outputs) { return Status(); });
+    count.stateful = true;
+    count.create = [made](const function::Settings&) -> Result<function::Call> {
+      PENSTOCK_CHECK_OK(made);
+      return function::Call([seen = 0](Inputs, Outputs out) mutable -> Status {
+        out[0]->as<float>()[0] = static_cast<float>(++seen);
+        return {};
+      });
+    };
+    FakeNetwork network;
+    network.input("in")
+        .stage("a", {"in"}, {"mid"}, unary([](float x) { return x; }))
+        .function("count", count, {"mid"}, {"out"})
+        .output("out");
+    return network;
+  }
+
+  static Status refused() { return make_error(Code::kFailedPrecondition, "a file is absent"); }
+
+  void expect_goes_on_beside(FakeNetwork& old, FakeNetwork& fresh) {
+    auto pipeline = started(old);
+    for (int i = 0; i < 2; ++i) pushed(*pipeline, 1);
+    EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+                HasSubstr("a file is absent"));
+    pushed(*pipeline, 1);
+    for (const float expected : {1.F, 2.F, 3.F}) EXPECT_EQ(result_of(*pipeline), expected);
+  }
+};
+
+TEST_F(OnePlan, GoesOnWhereAFunctionCannotBeMade) {
+  auto old = counts();
+  auto fresh = counts(refused());
+  share({&old});
+  expect_goes_on_beside(old, fresh);
+}
+
+TEST_F(OnePlan, GoesOnWhereAWorkerRefusesAStage) {
+  struct Remote : FakeBackend {
+    [[nodiscard]] backend::Description describe() const override {
+      return {std::string(plan::kRemoteBackend), "1", "", "", true};
+    }
+  };
+  auto old = counts();
+  auto fresh = counts();
+  share({&old});
+  const auto remote = std::make_shared<Remote>();
+  remote->on_accepts = [](const device::Device&) { return true; };
+  remote->on_compile = [](const backend::CompileRequest&) { return refused(); };
+  fresh.registry.add(remote);
+  fresh.finish().stages.front().devices = {*device::parse_device("10.0.0.2:8001/cpu:0")};
+  expect_goes_on_beside(old, fresh);
+}
+
 // Several threads push and pop while plan after plan takes its turn; what a frame was multiplied by
 // tells which one computed it.
 TEST(Replace, UnderLoadNothingIsLostDoubledOrReordered) {
