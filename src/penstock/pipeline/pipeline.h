@@ -238,7 +238,9 @@ class Pipeline {
   ///                          state or parameter has another type or is absent: named.
   /// \error kFailedPrecondition  as drain()'s, of the plan before the old one; or a callback of a
   ///                             frame calls it, where it would have to wait for that itself;
-  ///                             a brief one never may where there are states.
+  ///                             a brief one never may where there are states. Or an engine does
+  ///                             not stand twice, and the old plan could not start again: a file of
+  ///                             it is gone or has changed.
   /// \error kCancelled  as push().
   Status replace(const plan::Plan& plan, const std::filesystem::path& folder,
                  const backend::Registry& backends, const Options& options = {},

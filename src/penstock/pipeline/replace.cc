@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/hash.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
@@ -95,19 +96,29 @@ Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   return check_parameters(old, fresh);
 }
 
-// Whether the plan could start again.
+// Whether the plan could start again, from the files that it was started from.
 Status check_files(const State& state) {
+  const auto refuse = [](const auto&... what) {
+    return make_error(Code::kFailedPrecondition,
+                      "an engine does not stand twice in the process, so that what runs must end "
+                      "first, and its ",
+                      what...);
+  };
   for (const auto& stage : state.plan.stages) {
     for (const auto& partition : stage.partitions) {
       std::error_code absent;
       const auto file = state.folder / partition.model;
       if (partition.model.empty() || std::filesystem::exists(file, absent)) continue;
-      return make_error(Code::kFailedPrecondition,
-                        "an engine does not stand twice in the process, so that what runs must end "
-                        "first, and its model '",
-                        partition.model,
-                        "' is gone, with which it would start again; keep its package as a folder");
+      return refuse("model '", partition.model,
+                    "' is gone, with which it would start again; keep its package as a folder");
     }
+  }
+  for (const auto& [file, hash] : state.plan.files) {
+    const auto found = sha256_of_file(state.folder / file);
+    if (found && (hash.empty() || *found == hash)) continue;
+    return refuse("file '", file, found ? "' has changed since" : "' cannot be read",
+                  ", with which it would start again; keep its package as it is, and put the new "
+                  "one into another folder");
   }
   return {};
 }

@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/base/hash.h"
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
@@ -1154,6 +1155,30 @@ TEST_F(OneEngine, WithoutTheOldOnesFilesNothingChanges) {
               HasSubstr("its model 'stages/b.onnx' is gone"));
   EXPECT_EQ(result_of(*pipeline), 4);
   expect_works(*pipeline, 2);
+}
+
+TEST_F(OneEngine, WithOtherFilesUnderTheOldOnesNamesNothingChanges) {
+  auto old = times(2);
+  auto fresh = times(3);
+  share({&old, &fresh});
+  for (const std::string file : {"stages/a.onnx", "stages/b.onnx"}) {
+    const auto hash = sha256_of_file(folder_.path() / file);
+    ASSERT_TRUE(hash) << hash.error().message();
+    old.plan.files[file] = *hash;
+  }
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  const auto write = [&](const std::string& text) {
+    std::ofstream(folder_.path() / "stages" / "b.onnx") << text;
+  };
+  write("another model");
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+              HasSubstr("its file 'stages/b.onnx' has changed since"));
+  EXPECT_EQ(result_of(*pipeline), 4);
+  expect_works(*pipeline, 2);
+  write("model");
+  must_replace(*pipeline, fresh);
+  expect_works(*pipeline, 3);
 }
 
 // What a stage other than a model's says with the code of an engine that does not stand twice is
