@@ -123,6 +123,15 @@ Status check_files(const State& state) {
   return {};
 }
 
+// Whether the new plan's first frame comes behind the old one's last: it reads its states, or a
+// stateful function sees both, as both plans may call the same one.
+bool goes_on_behind(const plan::Plan& old, const plan::Plan& fresh) {
+  const auto keeps = [](const plan::Plan& plan) {
+    return std::ranges::any_of(plan.stages, &plan::Stage::stateful);
+  };
+  return !old.states.empty() || keeps(old) || keeps(fresh);
+}
+
 /// What the states of a stream are behind its last frame, beside State::states.
 struct StreamStates {
   std::uint64_t stream = 0;
@@ -178,8 +187,8 @@ Error within_callback() {
 Error within_brief_callback() {
   return make_error(Code::kFailedPrecondition,
                     "a brief callback of a frame calls it, perhaps on the thread of a stage, and "
-                    "states go over once the stages have computed all frames: it would wait for "
-                    "itself; call it on another thread");
+                    "states and stateful functions go on once the stages have computed all frames: "
+                    "it would wait for itself; call it on another thread");
 }
 
 using MayGo = Pipeline::MayGo;
@@ -229,9 +238,11 @@ class Swap {
     return {};
   }
 
-  // Both plans run at once; but with states the old one ends first, while pushers wait.
+  // Both plans run at once, unless the new one's frames come behind: then pushers wait until the
+  // old one's are computed.
   Status run_beside(const std::shared_ptr<State>& fresh) {
-    if (!old_->states.empty() && calls_back() && Delivery::is_in_brief_callback()) {
+    const bool behind = goes_on_behind(old_->plan, fresh->plan);
+    if (behind && calls_back() && Delivery::is_in_brief_callback()) {
       return within_brief_callback();
     }
     std::promise<bool> linked;  // First of all there is a thread for the end.
@@ -250,7 +261,9 @@ class Swap {
 
   Status go_on_beside(const std::shared_ptr<State>& fresh) {
     return in_pushers_turn([&]() -> Status {
-      if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+      if (goes_on_behind(old_->plan, fresh->plan)) {
+        PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+      }
       PENSTOCK_TRY(const auto saved, save_states(*old_));
       PENSTOCK_CHECK_OK(restore_states(*old_, *fresh, saved));
       return go_on_with(fresh);

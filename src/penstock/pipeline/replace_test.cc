@@ -497,6 +497,58 @@ TEST(Replace, WithoutStatesBothRunAtOnce) {
   EXPECT_EQ(result_of(*pipeline), 40);
 }
 
+// Notes the frames that a function sees, which both plans call.
+struct Notes {
+  function::Function function(bool stateful) {
+    auto made = function::stateless("note", {{"in", scalar()}}, {{"out", scalar()}},
+                                    [this](Inputs in, Outputs out) -> Status {
+                                      out[0]->as<float>()[0] = value_of(*in[0]);
+                                      const std::scoped_lock lock(mutex);
+                                      seen.push_back(value_of(*in[0]));
+                                      return {};
+                                    });
+    made.stateful = stateful;
+    return made;
+  }
+  FakeNetwork behind(const Function& before, bool stateful) {
+    FakeNetwork made;
+    made.input("in")
+        .stage("before", {"in"}, {"mid"}, before)
+        .function("note", function(stateful), {"mid"}, {"out"})
+        .output("out");
+    return made;
+  }
+  std::mutex mutex;
+  std::vector<float> seen;
+};
+
+TEST(Replace, AStatefulFunctionSeesTheNewPlansFramesBehindTheOldOnes) {
+  for (const auto& [of_old, of_fresh] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    SCOPED_TRACE(concat(of_old, of_fresh));
+    Barrier barrier;
+    Notes notes;
+    auto old = notes.behind(barrier.function(), of_old);
+    auto fresh = notes.behind(unary([](float x) { return x; }), of_fresh);
+    auto pipeline = started(old);
+    pushed(*pipeline, 3);
+    barrier.entered.acquire();
+    std::atomic<bool> done{false};
+    std::thread replacer([&] {
+      must_replace(*pipeline, fresh);
+      pushed(*pipeline, 4);
+      done = true;
+    });
+    // Until it has the turn, and waits for the frame; or is done, as it must not be.
+    while (pipeline->reset_stream(1) && !done) std::this_thread::yield();
+    EXPECT_FALSE(done);
+    barrier.open.release();
+    replacer.join();
+    EXPECT_EQ(result_of(*pipeline), 3);
+    EXPECT_EQ(result_of(*pipeline), 4);
+    EXPECT_THAT(notes.seen, ::testing::ElementsAre(3, 4));
+  }
+}
+
 TEST(Replace, StatesThatDoNotFitAreRefusedByName) {
   auto old = sums(1);
   auto pipeline = started(old);
@@ -567,9 +619,7 @@ TEST(Replace, FramesAreCountedByTheirPlansLabel) {
 }
 
 // The thread of a stage would wait for the frames that it is to compute.
-TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
-  auto old = sums(1);
-  auto fresh = sums(10);
+void expect_no_brief_callback_may_call_it(FakeNetwork& old, FakeNetwork& fresh) {
   auto pipeline = started(old);
   std::promise<Status> replaced;
   const std::vector<Tensor> inputs{number(1)};
@@ -582,6 +632,20 @@ TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
   EXPECT_THAT(refusal(came.get(), Code::kFailedPrecondition),
               HasSubstr("replace: a brief callback of a frame calls it"));
   must_replace(*pipeline, fresh);
+}
+
+TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  expect_no_brief_callback_may_call_it(old, fresh);
+}
+
+TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStatefulFunctions) {
+  Notes notes;
+  FakeNetwork old, fresh;
+  for (auto* network : {&old, &fresh})
+    network->input("in").function("note", notes.function(true), {"in"}, {"out"}).output("out");
+  expect_no_brief_callback_may_call_it(old, fresh);
 }
 
 TEST(Replace, CallbacksOfTheOldOneComeFirst) {
