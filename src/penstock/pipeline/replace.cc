@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/option_name.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
@@ -36,13 +37,29 @@ Status check_same(const char* what, const std::vector<plan::TensorInfo>& old,
   return {};
 }
 
+// To whom some are missing. `what`: "state"; `option`: by which they are given.
+std::string same_ones(const char* what, OptionName option) {
+  return concat("; give it the same ", what, "s (", option, ")");
+}
+
+// A model whose states were not given has them as inputs and outputs.
+Status check_inputs(const plan::Plan& old, const plan::Plan& fresh) {
+  Status same = check_same("input", old.inputs, fresh.inputs);
+  const auto was_state = [&](const plan::TensorInfo& input) {
+    return std::ranges::find(old.states, input.name, &plan::StateEdge::to) != old.states.end();
+  };
+  if (same || std::ranges::none_of(fresh.inputs, was_state)) return same;
+  return std::move(same).error().adding(same_ones("state", OptionName::kStates));
+}
+
 // `fresh`: the type of what has the name in the new plan, if anything does.
-Status check_carried(const char* what, const std::string& name, const Type& old,
+Status check_carried(const char* what, OptionName option, const std::string& name, const Type& old,
                      const Type* fresh) {
   if (fresh != nullptr && same_type(old, *fresh)) return {};
   return invalid_argument(
       what, " '", name, "': expected ", to_string(old), ", as its value is carried over, found ",
-      fresh == nullptr ? concat("no ", what, " of that name") : to_string(*fresh));
+      fresh == nullptr ? concat("no ", what, " of that name", same_ones(what, option))
+                       : to_string(*fresh));
 }
 
 // A state goes by the name of what is read at the next frame.
@@ -50,18 +67,22 @@ Status check_states(const plan::Plan& old, const plan::Plan& fresh) {
   for (const auto& state : old.states) {
     const auto same = std::ranges::find(fresh.states, state.to, &plan::StateEdge::to);
     const Type* type = same == fresh.states.end() ? nullptr : &fresh.find_tensor(same->to)->type;
-    PENSTOCK_CHECK_OK(check_carried("state", state.to, old.find_tensor(state.to)->type, type));
+    PENSTOCK_CHECK_OK(check_carried("state", OptionName::kStates, state.to,
+                                    old.find_tensor(state.to)->type, type));
   }
   if (old.states.empty() || fresh.streams.most >= old.streams.most) return {};
   return invalid_argument("streams: expected at least ", old.streams.most,
                           ", as the pipeline allows, whose states are carried over, found ",
-                          fresh.streams.most);
+                          fresh.streams.most, "; split it with ",
+                          in_words_of_caller(concat("--streams ", old.streams.most),
+                                             concat("streams=", old.streams.most)));
 }
 
 Status check_parameters(const plan::Plan& old, const plan::Plan& fresh) {
   for (const auto& parameter : old.parameters) {
     const auto same = std::ranges::find(fresh.parameters, parameter.name, &plan::Parameter::name);
-    PENSTOCK_CHECK_OK(check_carried("parameter", parameter.name, parameter.type,
+    PENSTOCK_CHECK_OK(check_carried("parameter", OptionName::kParameters, parameter.name,
+                                    parameter.type,
                                     same == fresh.parameters.end() ? nullptr : &same->type));
   }
   return {};
@@ -89,7 +110,7 @@ Status check_bound_inputs(const plan::Plan& old, const plan::Plan& fresh) {
 
 Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   PENSTOCK_CHECK_OK(plan::validate(fresh));
-  PENSTOCK_CHECK_OK(check_same("input", old.inputs, fresh.inputs));
+  PENSTOCK_CHECK_OK(check_inputs(old, fresh));
   PENSTOCK_CHECK_OK(check_same("output", old.outputs, fresh.outputs));
   PENSTOCK_CHECK_OK(check_bound_inputs(old, fresh));
   PENSTOCK_CHECK_OK(check_states(old, fresh));

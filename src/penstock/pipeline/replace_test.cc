@@ -556,11 +556,18 @@ TEST(Replace, StatesThatDoNotFitAreRefusedByName) {
   auto renamed = sums(2, "total");
   EXPECT_THAT(refusal(replace(*pipeline, renamed), Code::kInvalidArgument),
               HasSubstr("replace: state 'sum': expected f32[1], as its value is carried over, "
-                        "found no state of that name"));
+                        "found no state of that name; give it the same states (--state)"));
   auto wider = sums(2, "sum", Type::tensor(DType::kF32, {{2, "", Dim::kOpen}}));
   EXPECT_THAT(
       refusal(replace(*pipeline, wider), Code::kInvalidArgument),
       HasSubstr("state 'sum': expected f32[1], as its value is carried over, found f32[2]"));
+  FakeNetwork as_input;  // As of a model that was split without its states.
+  as_input.input("in").input("sum").stage("add", {"in", "sum"}, {"out"},
+                                          [](Inputs, Outputs) { return Status(); });
+  as_input.output("out");
+  EXPECT_THAT(refusal(replace(*pipeline, as_input), Code::kInvalidArgument),
+              HasSubstr("replace: the inputs: expected 'in', as the pipeline has them, found 'in', "
+                        "'sum'; give it the same states (--state)"));
   pushed(*pipeline, 4);
   EXPECT_EQ(result_of(*pipeline), 3);
   EXPECT_EQ(result_of(*pipeline), 7);
@@ -579,7 +586,8 @@ TEST(Replace, StatesOfStreamsGoOver) {
   };
   for (const std::uint64_t stream : {7, 0, 7, 9}) push_to(stream, static_cast<float>(stream + 1));
   EXPECT_THAT(refusal(replace(*pipeline, few), Code::kInvalidArgument),
-              HasSubstr("replace: streams: expected at least 3"));
+              HasSubstr("replace: streams: expected at least 3, as the pipeline allows, whose "
+                        "states are carried over, found 1; split it with --streams 3"));
   must_replace(*pipeline, fresh);
   EXPECT_EQ(pipeline->stats().streams, 3U);
   for (const std::uint64_t stream : {9, 7, 0}) push_to(stream, 1);
@@ -794,7 +802,8 @@ TEST_F(ReplaceParameters, ThoseThatDoNotFitAreRefusedByName) {
   auto without = single(unary([](float x) { return x; }));
   EXPECT_THAT(refusal(replace(*pipeline, without), Code::kInvalidArgument),
               HasSubstr("replace: parameter 'gain': expected f32[1], as its value is carried over, "
-                        "found no parameter of that name"));
+                        "found no parameter of that name; give it the same parameters "
+                        "(--parameter)"));
   pushed(*pipeline, 1);
   EXPECT_EQ(result_of(*pipeline), 12);
 }
