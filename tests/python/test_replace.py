@@ -73,6 +73,44 @@ def test_a_stream_goes_on_while_another_thread_replaces(pipeline: penstock.Pipel
     assert pipeline.stats()["pushed"] == pipeline.stats()["ok"] == count
 
 
+def test_a_stateful_function_sees_the_new_frames_behind_the_old_ones(tmp_path: Path) -> None:
+    reached, opened = threading.Event(), threading.Event()
+    seen: list[float] = []
+
+    def hold(x: np.ndarray) -> np.ndarray:
+        if x[0] == 0:
+            reached.set()
+            assert opened.wait(60)
+        return np.copy(x)
+
+    def count(x: np.ndarray) -> np.ndarray:
+        seen.append(float(x[0]))
+        return np.full(1, len(seen), np.float32)
+
+    app = penstock.App("counts")
+    app.input("x", "f32[1]")
+    app.function("hold", hold, {"x": "f32[1]"}, {"y": "f32[1]"}, reads="x")
+    app.function("count", count, {"x": "f32[1]"}, {"n": "f32[1]"}, reads={"x": "hold.y"}, stateful=True)
+    app.output("n", "count.n")
+    with app.start(output=tmp_path / "app.penstock") as pipeline:
+        pipeline.push(np.zeros(1, np.float32))
+        assert reached.wait(60)
+        replacer = threading.Thread(target=pipeline.replace, args=[tmp_path / "app.penstock"])
+        replacer.start()
+        refused = ""
+        while "replace() waits for frames" not in refused and replacer.is_alive():  # It must not end before.
+            with pytest.raises(penstock.FailedPrecondition) as raised:
+                pipeline.stream_of(0).reset()
+            refused = str(raised.value)
+        waits = replacer.is_alive()
+        opened.set()
+        replacer.join()
+        assert waits
+        pipeline.push(np.ones(1, np.float32))
+        counts = [frame["n"][0] for frame in (pipeline.pop(), pipeline.pop()) if frame is not None]
+    assert (seen, counts) == ([0, 1], [1, 2])
+
+
 def test_what_does_not_fit_changes_nothing(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
     with pytest.raises(penstock.NotFound):
         pipeline.replace(tmp_path / "absent.penstock")

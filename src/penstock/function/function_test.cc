@@ -76,6 +76,7 @@ TEST(FunctionLibrary, DropsAndFailuresCarryItsWords) {
   EXPECT_EQ(run(*scale, row({-1, 0, 0, 0}), output).error().message(),
             "function 'scale': negative");
   const auto refused = compile("scale", {{"gain", "1"}});
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_EQ(refused.error().message(),
             "function 'scale': unknown setting 'gain'; there is 'factor'");
 }

@@ -180,8 +180,7 @@ Result<Call> create_replica(const penstock_function& function, const Settings& s
     Message message{};
     if (function.create(options.data(), options.size(), &state, message.data(), message.size()) !=
         PENSTOCK_OK) {
-      return make_error(Code::kFailedPrecondition,
-                        text_of(message, "cannot be created, and gave no message"));
+      return invalid_argument(text_of(message, "cannot be created, and gave no message"));
     }
   }
   auto replica = std::make_shared<Replica>(function, state);

@@ -221,8 +221,10 @@ class Pipeline {
   /// start(). Any thread; threads that push, pop or wait notice nothing of it.
   ///
   /// States go over with their values, so that the first frame of the new plan waits for the last
-  /// one of the old; so do the parameters that set_parameters() changed. The others have the new
-  /// plan's values, and what functions keep is theirs alone.
+  /// one of the old, as it does where either plan has a stateful function; so do the parameters
+  /// that set_parameters() changed. The others have the new plan's values. What a function keeps is
+  /// its own: a library's is created anew, and begins anew; a callable that both plans were given
+  /// goes on.
   ///
   /// Returns once frames go to the new plan. The old one is freed when its frames are computed,
   /// which drain() waits for and the next replace() too. Where an engine does not stand twice in
@@ -238,7 +240,9 @@ class Pipeline {
   ///                          state or parameter has another type or is absent: named.
   /// \error kFailedPrecondition  as drain()'s, of the plan before the old one; or a callback of a
   ///                             frame calls it, where it would have to wait for that itself;
-  ///                             a brief one never may where there are states.
+  ///                             a brief one never may where there are states or stateful
+  ///                             functions. Or an engine does not stand twice, and the old plan
+  ///                             could not start again: a file of it is gone or has changed.
   /// \error kCancelled  as push().
   Status replace(const plan::Plan& plan, const std::filesystem::path& folder,
                  const backend::Registry& backends, const Options& options = {},

@@ -4,10 +4,13 @@
 #include <new>
 #include <utility>
 
+#include "penstock/base/hash.h"
+#include "penstock/base/option_name.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
+#include "penstock/pipeline/worker.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -34,13 +37,29 @@ Status check_same(const char* what, const std::vector<plan::TensorInfo>& old,
   return {};
 }
 
+// To whom some are missing. `what`: "state"; `option`: by which they are given.
+std::string same_ones(const char* what, OptionName option) {
+  return concat("; give it the same ", what, "s (", option, ")");
+}
+
+// A model whose states were not given has them as inputs and outputs.
+Status check_inputs(const plan::Plan& old, const plan::Plan& fresh) {
+  Status same = check_same("input", old.inputs, fresh.inputs);
+  const auto was_state = [&](const plan::TensorInfo& input) {
+    return std::ranges::find(old.states, input.name, &plan::StateEdge::to) != old.states.end();
+  };
+  if (same || std::ranges::none_of(fresh.inputs, was_state)) return same;
+  return std::move(same).error().adding(same_ones("state", OptionName::kStates));
+}
+
 // `fresh`: the type of what has the name in the new plan, if anything does.
-Status check_carried(const char* what, const std::string& name, const Type& old,
+Status check_carried(const char* what, OptionName option, const std::string& name, const Type& old,
                      const Type* fresh) {
   if (fresh != nullptr && same_type(old, *fresh)) return {};
   return invalid_argument(
       what, " '", name, "': expected ", to_string(old), ", as its value is carried over, found ",
-      fresh == nullptr ? concat("no ", what, " of that name") : to_string(*fresh));
+      fresh == nullptr ? concat("no ", what, " of that name", same_ones(what, option))
+                       : to_string(*fresh));
 }
 
 // A state goes by the name of what is read at the next frame.
@@ -48,18 +67,22 @@ Status check_states(const plan::Plan& old, const plan::Plan& fresh) {
   for (const auto& state : old.states) {
     const auto same = std::ranges::find(fresh.states, state.to, &plan::StateEdge::to);
     const Type* type = same == fresh.states.end() ? nullptr : &fresh.find_tensor(same->to)->type;
-    PENSTOCK_CHECK_OK(check_carried("state", state.to, old.find_tensor(state.to)->type, type));
+    PENSTOCK_CHECK_OK(check_carried("state", OptionName::kStates, state.to,
+                                    old.find_tensor(state.to)->type, type));
   }
   if (old.states.empty() || fresh.streams.most >= old.streams.most) return {};
   return invalid_argument("streams: expected at least ", old.streams.most,
                           ", as the pipeline allows, whose states are carried over, found ",
-                          fresh.streams.most);
+                          fresh.streams.most, "; split it with ",
+                          in_words_of_caller(concat("--streams ", old.streams.most),
+                                             concat("streams=", old.streams.most)));
 }
 
 Status check_parameters(const plan::Plan& old, const plan::Plan& fresh) {
   for (const auto& parameter : old.parameters) {
     const auto same = std::ranges::find(fresh.parameters, parameter.name, &plan::Parameter::name);
-    PENSTOCK_CHECK_OK(check_carried("parameter", parameter.name, parameter.type,
+    PENSTOCK_CHECK_OK(check_carried("parameter", OptionName::kParameters, parameter.name,
+                                    parameter.type,
                                     same == fresh.parameters.end() ? nullptr : &same->type));
   }
   return {};
@@ -87,28 +110,47 @@ Status check_bound_inputs(const plan::Plan& old, const plan::Plan& fresh) {
 
 Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   PENSTOCK_CHECK_OK(plan::validate(fresh));
-  PENSTOCK_CHECK_OK(check_same("input", old.inputs, fresh.inputs));
+  PENSTOCK_CHECK_OK(check_inputs(old, fresh));
   PENSTOCK_CHECK_OK(check_same("output", old.outputs, fresh.outputs));
   PENSTOCK_CHECK_OK(check_bound_inputs(old, fresh));
   PENSTOCK_CHECK_OK(check_states(old, fresh));
   return check_parameters(old, fresh);
 }
 
-// Whether the plan could start again.
+// Whether the plan could start again, from the files that it was started from.
 Status check_files(const State& state) {
+  const auto refuse = [](const auto&... what) {
+    return make_error(Code::kFailedPrecondition,
+                      "an engine does not stand twice in the process, so that what runs must end "
+                      "first, and its ",
+                      what...);
+  };
   for (const auto& stage : state.plan.stages) {
     for (const auto& partition : stage.partitions) {
       std::error_code absent;
       const auto file = state.folder / partition.model;
       if (partition.model.empty() || std::filesystem::exists(file, absent)) continue;
-      return make_error(Code::kFailedPrecondition,
-                        "an engine does not stand twice in the process, so that what runs must end "
-                        "first, and its model '",
-                        partition.model,
-                        "' is gone, with which it would start again; keep its package as a folder");
+      return refuse("model '", partition.model,
+                    "' is gone, with which it would start again; keep its package as a folder");
     }
   }
+  for (const auto& [file, hash] : state.plan.files) {
+    const auto found = sha256_of_file(state.folder / file);
+    if (found && (hash.empty() || *found == hash)) continue;
+    return refuse("file '", file, found ? "' has changed since" : "' cannot be read",
+                  ", with which it would start again; keep its package as it is, and put the new "
+                  "one into another folder");
+  }
   return {};
+}
+
+// Whether the new plan's first frame comes behind the old one's last: it reads its states, or a
+// stateful function sees both, as both plans may call the same one.
+bool goes_on_behind(const plan::Plan& old, const plan::Plan& fresh) {
+  const auto keeps = [](const plan::Plan& plan) {
+    return std::ranges::any_of(plan.stages, &plan::Stage::stateful);
+  };
+  return !old.states.empty() || keeps(old) || keeps(fresh);
 }
 
 /// What the states of a stream are behind its last frame, beside State::states.
@@ -166,8 +208,8 @@ Error within_callback() {
 Error within_brief_callback() {
   return make_error(Code::kFailedPrecondition,
                     "a brief callback of a frame calls it, perhaps on the thread of a stage, and "
-                    "states go over once the stages have computed all frames: it would wait for "
-                    "itself; call it on another thread");
+                    "states and stateful functions go on once the stages have computed all frames: "
+                    "it would wait for itself; call it on another thread");
 }
 
 using MayGo = Pipeline::MayGo;
@@ -188,9 +230,10 @@ class Swap {
     };
     PENSTOCK_TRY(auto fresh, make_generation(plan, folder, backends_, options));
     Status started = guarded([&] { return start_generation(*fresh); });
+    const auto engine_is_taken = [](const auto& worker) { return worker->engine_is_taken(); };
     if (started) {
       started = guarded([&] { return run_beside(fresh); });
-    } else if (started.error().code == Code::kFailedPrecondition) {
+    } else if (std::ranges::any_of(fresh->workers, engine_is_taken)) {
       PENSTOCK_TRY(fresh, make_generation(plan, folder, backends_, options));
       started = guarded([&] { return run_alone(fresh); });
     }
@@ -216,9 +259,11 @@ class Swap {
     return {};
   }
 
-  // Both plans run at once; but with states the old one ends first, while pushers wait.
+  // Both plans run at once, unless the new one's frames come behind: then pushers wait until the
+  // old one's are computed.
   Status run_beside(const std::shared_ptr<State>& fresh) {
-    if (!old_->states.empty() && calls_back() && Delivery::is_in_brief_callback()) {
+    const bool behind = goes_on_behind(old_->plan, fresh->plan);
+    if (behind && calls_back() && Delivery::is_in_brief_callback()) {
       return within_brief_callback();
     }
     std::promise<bool> linked;  // First of all there is a thread for the end.
@@ -237,7 +282,9 @@ class Swap {
 
   Status go_on_beside(const std::shared_ptr<State>& fresh) {
     return in_pushers_turn([&]() -> Status {
-      if (!old_->states.empty()) PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+      if (goes_on_behind(old_->plan, fresh->plan)) {
+        PENSTOCK_CHECK_OK(old_->drain(kForever, kNever, kAllPushed));
+      }
       PENSTOCK_TRY(const auto saved, save_states(*old_));
       PENSTOCK_CHECK_OK(restore_states(*old_, *fresh, saved));
       return go_on_with(fresh);

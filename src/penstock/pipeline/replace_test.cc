@@ -14,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/base/hash.h"
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/pipeline.h"
 #include "tests/support/fake_backend.h"
@@ -496,6 +497,58 @@ TEST(Replace, WithoutStatesBothRunAtOnce) {
   EXPECT_EQ(result_of(*pipeline), 40);
 }
 
+// Notes the frames that a function sees, which both plans call.
+struct Notes {
+  function::Function function(bool stateful) {
+    auto made = function::stateless("note", {{"in", scalar()}}, {{"out", scalar()}},
+                                    [this](Inputs in, Outputs out) -> Status {
+                                      out[0]->as<float>()[0] = value_of(*in[0]);
+                                      const std::scoped_lock lock(mutex);
+                                      seen.push_back(value_of(*in[0]));
+                                      return {};
+                                    });
+    made.stateful = stateful;
+    return made;
+  }
+  FakeNetwork behind(const Function& before, bool stateful) {
+    FakeNetwork made;
+    made.input("in")
+        .stage("before", {"in"}, {"mid"}, before)
+        .function("note", function(stateful), {"mid"}, {"out"})
+        .output("out");
+    return made;
+  }
+  std::mutex mutex;
+  std::vector<float> seen;
+};
+
+TEST(Replace, AStatefulFunctionSeesTheNewPlansFramesBehindTheOldOnes) {
+  for (const auto& [of_old, of_fresh] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    SCOPED_TRACE(concat(of_old, of_fresh));
+    Barrier barrier;
+    Notes notes;
+    auto old = notes.behind(barrier.function(), of_old);
+    auto fresh = notes.behind(unary([](float x) { return x; }), of_fresh);
+    auto pipeline = started(old);
+    pushed(*pipeline, 3);
+    barrier.entered.acquire();
+    std::atomic<bool> done{false};
+    std::thread replacer([&] {
+      must_replace(*pipeline, fresh);
+      pushed(*pipeline, 4);
+      done = true;
+    });
+    // Until it has the turn, and waits for the frame; or is done, as it must not be.
+    while (pipeline->reset_stream(1) && !done) std::this_thread::yield();
+    EXPECT_FALSE(done);
+    barrier.open.release();
+    replacer.join();
+    EXPECT_EQ(result_of(*pipeline), 3);
+    EXPECT_EQ(result_of(*pipeline), 4);
+    EXPECT_THAT(notes.seen, ::testing::ElementsAre(3, 4));
+  }
+}
+
 TEST(Replace, StatesThatDoNotFitAreRefusedByName) {
   auto old = sums(1);
   auto pipeline = started(old);
@@ -503,11 +556,18 @@ TEST(Replace, StatesThatDoNotFitAreRefusedByName) {
   auto renamed = sums(2, "total");
   EXPECT_THAT(refusal(replace(*pipeline, renamed), Code::kInvalidArgument),
               HasSubstr("replace: state 'sum': expected f32[1], as its value is carried over, "
-                        "found no state of that name"));
+                        "found no state of that name; give it the same states (--state)"));
   auto wider = sums(2, "sum", Type::tensor(DType::kF32, {{2, "", Dim::kOpen}}));
   EXPECT_THAT(
       refusal(replace(*pipeline, wider), Code::kInvalidArgument),
       HasSubstr("state 'sum': expected f32[1], as its value is carried over, found f32[2]"));
+  FakeNetwork as_input;  // As of a model that was split without its states.
+  as_input.input("in").input("sum").stage("add", {"in", "sum"}, {"out"},
+                                          [](Inputs, Outputs) { return Status(); });
+  as_input.output("out");
+  EXPECT_THAT(refusal(replace(*pipeline, as_input), Code::kInvalidArgument),
+              HasSubstr("replace: the inputs: expected 'in', as the pipeline has them, found 'in', "
+                        "'sum'; give it the same states (--state)"));
   pushed(*pipeline, 4);
   EXPECT_EQ(result_of(*pipeline), 3);
   EXPECT_EQ(result_of(*pipeline), 7);
@@ -526,7 +586,8 @@ TEST(Replace, StatesOfStreamsGoOver) {
   };
   for (const std::uint64_t stream : {7, 0, 7, 9}) push_to(stream, static_cast<float>(stream + 1));
   EXPECT_THAT(refusal(replace(*pipeline, few), Code::kInvalidArgument),
-              HasSubstr("replace: streams: expected at least 3"));
+              HasSubstr("replace: streams: expected at least 3, as the pipeline allows, whose "
+                        "states are carried over, found 1; split it with --streams 3"));
   must_replace(*pipeline, fresh);
   EXPECT_EQ(pipeline->stats().streams, 3U);
   for (const std::uint64_t stream : {9, 7, 0}) push_to(stream, 1);
@@ -566,9 +627,7 @@ TEST(Replace, FramesAreCountedByTheirPlansLabel) {
 }
 
 // The thread of a stage would wait for the frames that it is to compute.
-TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
-  auto old = sums(1);
-  auto fresh = sums(10);
+void expect_no_brief_callback_may_call_it(FakeNetwork& old, FakeNetwork& fresh) {
   auto pipeline = started(old);
   std::promise<Status> replaced;
   const std::vector<Tensor> inputs{number(1)};
@@ -581,6 +640,20 @@ TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
   EXPECT_THAT(refusal(came.get(), Code::kFailedPrecondition),
               HasSubstr("replace: a brief callback of a frame calls it"));
   must_replace(*pipeline, fresh);
+}
+
+TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStates) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  expect_no_brief_callback_may_call_it(old, fresh);
+}
+
+TEST(Replace, ABriefCallbackMayNotCallItWhereThereAreStatefulFunctions) {
+  Notes notes;
+  FakeNetwork old, fresh;
+  for (auto* network : {&old, &fresh})
+    network->input("in").function("note", notes.function(true), {"in"}, {"out"}).output("out");
+  expect_no_brief_callback_may_call_it(old, fresh);
 }
 
 TEST(Replace, CallbacksOfTheOldOneComeFirst) {
@@ -729,7 +802,8 @@ TEST_F(ReplaceParameters, ThoseThatDoNotFitAreRefusedByName) {
   auto without = single(unary([](float x) { return x; }));
   EXPECT_THAT(refusal(replace(*pipeline, without), Code::kInvalidArgument),
               HasSubstr("replace: parameter 'gain': expected f32[1], as its value is carried over, "
-                        "found no parameter of that name"));
+                        "found no parameter of that name; give it the same parameters "
+                        "(--parameter)"));
   pushed(*pipeline, 1);
   EXPECT_EQ(result_of(*pipeline), 12);
 }
@@ -1154,6 +1228,90 @@ TEST_F(OneEngine, WithoutTheOldOnesFilesNothingChanges) {
               HasSubstr("its model 'stages/b.onnx' is gone"));
   EXPECT_EQ(result_of(*pipeline), 4);
   expect_works(*pipeline, 2);
+}
+
+TEST_F(OneEngine, WithOtherFilesUnderTheOldOnesNamesNothingChanges) {
+  auto old = times(2);
+  auto fresh = times(3);
+  share({&old, &fresh});
+  for (const std::string file : {"stages/a.onnx", "stages/b.onnx"}) {
+    const auto hash = sha256_of_file(folder_.path() / file);
+    ASSERT_TRUE(hash) << hash.error().message();
+    old.plan.files[file] = *hash;
+  }
+  auto pipeline = started(old);
+  pushed(*pipeline, 1);
+  const auto write = [&](const std::string& text) {
+    std::ofstream(folder_.path() / "stages" / "b.onnx") << text;
+  };
+  write("another model");
+  EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+              HasSubstr("its file 'stages/b.onnx' has changed since"));
+  EXPECT_EQ(result_of(*pipeline), 4);
+  expect_works(*pipeline, 2);
+  write("model");
+  must_replace(*pipeline, fresh);
+  expect_works(*pipeline, 3);
+}
+
+// What a stage other than a model's says with the code of an engine that does not stand twice is
+// no reason to end what runs, and to start it again: its functions would begin anew.
+class OnePlan : public OneEngine {
+ protected:
+  // Its output: how many frames its function has seen since it was made. `made`: what that gives.
+  FakeNetwork counts(const Status& made = {}) {
+    function::Function count = function::stateless("count", {{"in", scalar()}}, {{"out", scalar()}},
+                                                   [](Inputs, Outputs) { return Status(); });
+    count.stateful = true;
+    count.create = [made](const function::Settings&) -> Result<function::Call> {
+      PENSTOCK_CHECK_OK(made);
+      return function::Call([seen = 0](Inputs, Outputs out) mutable -> Status {
+        out[0]->as<float>()[0] = static_cast<float>(++seen);
+        return {};
+      });
+    };
+    FakeNetwork network;
+    network.input("in")
+        .stage("a", {"in"}, {"mid"}, unary([](float x) { return x; }))
+        .function("count", count, {"mid"}, {"out"})
+        .output("out");
+    return network;
+  }
+
+  static Status refused() { return make_error(Code::kFailedPrecondition, "a file is absent"); }
+
+  void expect_goes_on_beside(FakeNetwork& old, FakeNetwork& fresh) {
+    auto pipeline = started(old);
+    for (int i = 0; i < 2; ++i) pushed(*pipeline, 1);
+    EXPECT_THAT(refusal(replace(*pipeline, fresh), Code::kFailedPrecondition),
+                HasSubstr("a file is absent"));
+    pushed(*pipeline, 1);
+    for (const float expected : {1.F, 2.F, 3.F}) EXPECT_EQ(result_of(*pipeline), expected);
+  }
+};
+
+TEST_F(OnePlan, GoesOnWhereAFunctionCannotBeMade) {
+  auto old = counts();
+  auto fresh = counts(refused());
+  share({&old});
+  expect_goes_on_beside(old, fresh);
+}
+
+TEST_F(OnePlan, GoesOnWhereAWorkerRefusesAStage) {
+  struct Remote : FakeBackend {
+    [[nodiscard]] backend::Description describe() const override {
+      return {std::string(plan::kRemoteBackend), "1", "", "", true};
+    }
+  };
+  auto old = counts();
+  auto fresh = counts();
+  share({&old});
+  const auto remote = std::make_shared<Remote>();
+  remote->on_accepts = [](const device::Device&) { return true; };
+  remote->on_compile = [](const backend::CompileRequest&) { return refused(); };
+  fresh.registry.add(remote);
+  fresh.finish().stages.front().devices = {*device::parse_device("10.0.0.2:8001/cpu:0")};
+  expect_goes_on_beside(old, fresh);
 }
 
 // Several threads push and pop while plan after plan takes its turn; what a frame was multiplied by

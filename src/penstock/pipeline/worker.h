@@ -37,6 +37,9 @@ class Worker {
   using Executables = StageCall::Executables;
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
                Executables& executables);
+  /// Whether start() failed since an engine here does not stand beside what it has in this process
+  /// already, as its Backend::compile() said. \pre  start() has returned.
+  [[nodiscard]] bool engine_is_taken() const { return engine_is_taken_; }
   void join();
   void free();         ///< Ends its contexts. \pre  joined, and keeps_lost() is false.
   void cancel_runs();  ///< Asks the backends to end what is in progress. Any thread.
@@ -138,9 +141,10 @@ class Worker {
   Ability ability_{instance};
   Returning returning_{instance, ability_};
   Lanes lanes_;
-  bool asynchronous_ = false;    // Calls go on by themselves: StageCall::goes_on_alone().
-  std::int64_t max_run_ns_ = 0;  // Nanoseconds that a call may take; 0: no limit.
-  std::vector<int> mask_;        // CPUs on which the worker's thread runs, ascending.
+  bool asynchronous_ = false;     // Calls go on by themselves: StageCall::goes_on_alone().
+  bool engine_is_taken_ = false;  // Written before start() returns.
+  std::int64_t max_run_ns_ = 0;   // Nanoseconds that a call may take; 0: no limit.
+  std::vector<int> mask_;         // CPUs on which the worker's thread runs, ascending.
   // Held by who replaces a lane's call or thread_, and by other threads while they use one.
   mutable std::mutex calls_mutex_;
   Counters lost_counters_;              // What calls had counted that were replaced.

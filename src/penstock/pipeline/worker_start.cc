@@ -130,8 +130,14 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
     const auto& partition = stage_.partitions[r % stage_.partitions.size()];
     const auto& device = requests[r].device;
     const auto& backend = device.is_remote() ? partition.remote : partition.backend;
-    PENSTOCK_TRY(std::shared_ptr<backend::Executable> made, backend->compile(requests[r]));
-    executables[r] = std::move(made);
+    auto made = backend->compile(requests[r]);
+    if (!made) {
+      // Functions and other machines have the code for reasons of their own.
+      engine_is_taken_ = made.error().code == Code::kFailedPrecondition && !device.is_remote() &&
+                         partition.plan->backend != plan::kFunctionBackend;
+      return std::move(made).error();
+    }
+    executables[r] = *std::move(made);
   }
   for (std::size_t p = 0; p < stage_.partitions.size(); ++p) {
     auto& partition = stage_.partitions[p];
