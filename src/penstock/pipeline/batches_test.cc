@@ -208,6 +208,32 @@ TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
   EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 2));
 }
 
+// Zeros, or what a frame left there that failed, may be no fair input, as to a division.
+TEST_F(Batches, RowsWithoutAFrameHoldTheFirstOneAgain) {
+  std::vector<float> last;
+  network.together("net", {4}, [&](Inputs in) -> Status {
+    const std::scoped_lock lock(mutex);
+    last.assign(in[0]->as<float>().begin(), in[0]->as<float>().end());
+    const bool fair = std::ranges::none_of(last, [](float x) { return x == 0 || x == 8; });
+    return fair ? Status() : make_error(Code::kUnknown, "divides by zero");
+  });
+  wait_for_full_calls();
+  for (const int before : {0, 8}) {  // The last four, of which one fails, do not lie side by side.
+    pushed = 1, out = 0;
+    start({.capacity = 6});
+    for (int i = 0; i < before; i += 4) {
+      push(4);
+      for (int k = 0; k < 4; ++k) EXPECT_TRUE(pop().ok());
+    }
+    const auto first = static_cast<float>(pushed);
+    push(3);
+    pipeline->close();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(pop().ok());
+    EXPECT_THAT(last, ElementsAre(first, first + 1, first + 2, first));
+    EXPECT_EQ(net().calls[2], 1) << before;
+  }
+}
+
 TEST_F(Batches, WaitForNoMoreWhereSomebodyDrains) {
   take_together({4});
   wait_for_full_calls();
