@@ -596,6 +596,18 @@ TEST_F(BatchesOfItems, ACallTakesSeveralItemsOfAFrame) {
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(4));
 }
 
+TEST_F(BatchesOfItems, RowsOfACallWithoutAnItemAreCounted) {
+  EXPECT_TRUE(run(4).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 0);
+  EXPECT_TRUE(run(6).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 2);
+  EXPECT_TRUE(run(7).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 3);
+  together = []() -> Status { return make_error(Code::kUnknown, "bad call"); };
+  EXPECT_TRUE(run(7).ok());  // Each item alone.
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 3);
+}
+
 TEST_F(BatchesOfItems, AnItemThatFailsIsNamed) {
   bad = 5;
   EXPECT_EQ(run(7).error().message(), "stage 'net': frame 0: item 5: bad item");
