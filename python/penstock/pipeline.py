@@ -302,7 +302,8 @@ class Pipeline:
 
         Raises FailedPrecondition while frames are in flight.
         """
-        self._core.reset_states()
+        with self._turns.between_frames("reset_states"):
+            self._core.reset_states()
 
     def replace(self, path: Path) -> None:
         """Lets the package at ``path`` take the frames pushed from now on, while frames flow in other threads.
@@ -580,22 +581,27 @@ class StreamOf:
 
         Raises FailedPrecondition while frames of it are in flight, as do all that follow.
         """
-        self._pipeline._core.reset_stream(self._number)
+        with self._pipeline._turns.between_frames("stream_of(n).reset()"):
+            self._pipeline._core.reset_stream(self._number)
 
     def save(self) -> dict[str, Array]:
         """What its next frame reads of the states, by the names of the inputs that read them.
 
         Raises NotFound where it is not known: it had no frame, has ended or gave its place.
         """
-        return self._pipeline._core.save_stream(self._number)
+        with self._pipeline._turns.between_frames("stream_of(n).save()"):
+            return self._pipeline._core.save_stream(self._number)
 
     def restore(self, states: Mapping[str, Any]) -> None:
         """Lets its next frame read these states. A stream that is not known begins with them."""
-        self._pipeline._core.restore_stream(self._number, dict(mapping("states", states, "{'state': array}")))
+        values = dict(mapping("states", states, "{'state': array}"))
+        with self._pipeline._turns.between_frames("stream_of(n).restore()"):
+            self._pipeline._core.restore_stream(self._number, values)
 
     def end(self) -> None:
         """Forgets the stream, whose place another one may take. Stream 0 stays, and begins anew."""
-        self._pipeline._core.end_stream(self._number)
+        with self._pipeline._turns.between_frames("stream_of(n).end()"):
+            self._pipeline._core.end_stream(self._number)
 
     def __repr__(self) -> str:
         return f"<stream {self._number} of {self._pipeline!r}>"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from penstock import _core
@@ -76,6 +78,21 @@ class Turns:
         collector, self._collector = self._collector, None
         if collector is not None and os.getpid() == self._process:
             collector.stop()
+
+    @contextlib.contextmanager
+    def between_frames(self, what: str) -> Iterator[None]:
+        """`with` it around what is refused while frames are in flight: says who takes them, if not any pop()."""
+        refused = None
+        try:
+            yield
+        except FailedPrecondition as error:
+            refused = error
+        if refused is None:
+            return
+        if "in flight" in str(refused):
+            with self._lock:
+                self._refuse_taken(what)
+        raise refused
 
     def check(self, what: str) -> None:
         """Refuses where the pipeline is closed, or another process's. Takes no lock: a forked child may not."""

@@ -57,6 +57,25 @@ const backend::Registry& backends() {
   return *registry;
 }
 
+Result<std::optional<int>> Options::within(const char* name, int least, int most) const {
+  const nb::object value = dict_[name];
+  const auto refused = [&](const auto& found) {
+    return invalid_argument(name, ": expected ", least, " to ", most, ", found ", found);
+  };
+  int overflow = 0;
+  if (PyLong_CheckExact(value.ptr())) PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (overflow != 0) {
+    const double about = PyLong_AsDouble(value.ptr());
+    if (PyErr_Occurred() == nullptr) return refused(about);
+    PyErr_Clear();
+    return refused(concat("a number of ", text_of(nb::str(value.attr("bit_length")())), " bits"));
+  }
+  const auto number = maybe<std::int64_t>(name);
+  if (!number) return std::optional<int>();
+  if (*number < least || *number > most) return refused(*number);
+  return std::optional(static_cast<int>(*number));
+}
+
 void Options::refuse(const char* name, const char* expected, const nb::object& value) {
   raise(invalid_argument(name, ": expected ", expected, ", found ", text_of(nb::repr(value)), " (",
                          text_of(value.type().attr("__name__")), ")"));
@@ -96,38 +115,25 @@ Result<RunOptions> to_run_options(const Options& options) {
     }
   }
   constexpr int kMostSlots = 1'000'000;
-  const auto bounded = [&](const char* name) -> Result<std::optional<int>> {
-    const auto value = options.maybe<std::int64_t>(name);
-    if (!value) return std::optional<int>();
-    if (*value < 1 || *value > kMostSlots) {
-      return invalid_argument(name, ": expected 1 to ", kMostSlots, ", found ", *value);
-    }
-    return std::optional(static_cast<int>(*value));
-  };
-  PENSTOCK_TRY(run.stream.capacity, bounded("capacity"));
-  PENSTOCK_TRY(const auto in_flight, bounded("in_flight"));
+  PENSTOCK_TRY(run.stream.capacity, options.within("capacity", 1, kMostSlots));
+  PENSTOCK_TRY(const auto in_flight, options.within("in_flight", 1, kMostSlots));
   run.pipeline.in_flight = in_flight.value_or(0);
   PENSTOCK_TRY(run.stream.max_age, to_microseconds(options, "max_age_ms"));
   PENSTOCK_TRY(run.stream.max_run, to_microseconds(options, "max_run_ms"));
-  if (const auto most = options.maybe<std::int64_t>("max_left_behind")) {
-    if (*most < 0 || *most > plan::kMostLanes) {
-      return invalid_argument("max_left_behind: expected 0 to ", plan::kMostLanes, ", found ",
-                              *most);
-    }
-    run.stream.max_left_behind = static_cast<int>(*most);
-  }
+  PENSTOCK_TRY(run.stream.max_left_behind, options.within("max_left_behind", 0, plan::kMostLanes));
   if (const auto on_error = options.maybe<std::string>("on_error")) {
     if (*on_error != "deliver" && *on_error != "stop") {
       return invalid_argument("on_error: expected 'deliver' or 'stop', found '", *on_error, "'");
     }
     run.stream.on_error = *on_error == "stop" ? plan::OnError::kStop : plan::OnError::kDeliver;
   }
-  if (const auto most = options.maybe<std::int64_t>("streams")) {
-    constexpr int kMost = std::numeric_limits<int>::max();
-    if (*most < 1 || *most > kMost) {
-      return invalid_argument("streams: expected 1 to ", kMost, ", found ", *most);
-    }
-    run.stream.streams = {static_cast<int>(*most), options.get<bool>("evict")};
+  PENSTOCK_TRY(const auto streams, options.within("streams", 1, std::numeric_limits<int>::max()));
+  const bool evict = options.get<bool>("evict");
+  if (streams) run.stream.streams = {*streams, evict};
+  if (evict && !streams) {
+    return invalid_argument(
+        "evict: expected streams beside it, after how many one gives its place, such as "
+        "streams=8, found none");
   }
   run.stream.pinned = options.maybe<bool>("pinned");
   run.pipeline.native_code = options.get<bool>("native_code");

@@ -123,6 +123,9 @@ class Options {
     return get<std::optional<T>>(name);
   }
 
+  /// A whole number, or None. Raises as get(). \error kInvalidArgument  it is out of range.
+  Result<std::optional<int>> within(const char* name, int least, int most) const;
+
  private:
   [[noreturn]] static void refuse(const char* name, const char* expected, const nb::object& value);
 

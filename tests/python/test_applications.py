@@ -482,6 +482,43 @@ def test_streams_have_states_of_their_own() -> None:
     for streams in (0, -1, 2**31):
         with pytest.raises(penstock.InvalidArgument, match="streams: expected 1 to 2147483647, found"):
             app.start(streams=streams)
+    with pytest.raises(penstock.InvalidArgument, match="evict: expected streams beside it, .* streams=8, found none"):
+        app.start(evict=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("streams", 1, 2**31 - 1), ("capacity", 1, 10**6), ("in_flight", 1, 10**6), ("max_left_behind", 0, 1024)],
+)
+def test_a_number_of_any_length_is_told_its_range(name: str, least: int, most: int) -> None:
+    app = held_sum()
+    for number, shown in ((10**30, r"1e\+30"), (-(10**30), r"-1e\+30"), (10**400, "a number of 1329 bits")):
+        with pytest.raises(penstock.InvalidArgument, match=f"^{name}: expected {least} to {most}, found {shown}$"):
+            app.start(**{name: number})
+
+
+def test_what_an_open_stream_holds_back_is_told_by_who_takes_its_frames() -> None:
+    with held_sum().start(streams=2, in_flight=4) as pipeline:
+        one = pipeline.stream_of(1)
+        with one.stream(value(i) for i in range(100)) as results:
+            next(results)
+            calls = {
+                "stream_of(n).reset()": one.reset,
+                "stream_of(n).save()": one.save,
+                "stream_of(n).end()": one.end,
+                "stream_of(n).restore()": lambda: one.restore({"sum.held.last": value(0)}),
+                "reset_states": pipeline.reset_states,
+            }
+            for what, call in calls.items():
+                with pytest.raises(penstock.FailedPrecondition) as refused:
+                    call()
+                told = f"{what}: a stream takes the frames of this pipeline; finish or close() it first"
+                assert str(refused.value) == told
+            pipeline.stream_of(0).reset()  # None of its frames is in flight.
+        one.reset()
+        pipeline.push(value(1), stream=1)
+        with pytest.raises(penstock.FailedPrecondition, match="expected no frames in flight, found 1; pop them first"):
+            one.reset()
 
 
 def test_each_of_several_streams_has_a_replica_for_its_state(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import penstock
 from penstock import io
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,23 @@ def test_the_snippets_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     names: dict[str, object] = {"__name__": "__main__"}
     for line, text in blocks:
         exec(compile("\n" * line + text, ROOT / page, "exec"), names)
+
+
+def test_the_items_of_a_page_share_calls(tmp_path: Path) -> None:
+    page = (ROOT / "docs/functions.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (text,) = (block for block in blocks if "each" in block)
+    write_classifier(tmp_path / "model.onnx")
+    (tmp_path / "app.yaml").write_text(text, encoding="utf-8")
+    crops = np.random.default_rng(0).random((7, 1, 3, 32, 32), np.float32)
+    with (
+        penstock.App.read(tmp_path / "app.yaml").start() as together,
+        penstock.split(tmp_path / "model.onnx", replicas=1) as alone,
+    ):
+        expected = np.stack([alone(crop)[0] for crop in crops])
+        np.testing.assert_allclose(together(crops)[0], expected, rtol=1e-4)
+        (stage,) = together.stats()["stages"]
+    assert stage["surplus"] == 1  # Four items, and three in the model of four.
 
 
 def test_the_reference_is_what_the_docstrings_say() -> None:

@@ -208,6 +208,32 @@ TEST_F(Batches, WaitForMoreAsLongAsThePlanSays) {
   EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 2));
 }
 
+// Zeros, or what a frame left there that failed, may be no fair input, as to a division.
+TEST_F(Batches, RowsWithoutAFrameHoldTheFirstOneAgain) {
+  std::vector<float> last;
+  network.together("net", {4}, [&](Inputs in) -> Status {
+    const std::scoped_lock lock(mutex);
+    last.assign(in[0]->as<float>().begin(), in[0]->as<float>().end());
+    const bool fair = std::ranges::none_of(last, [](float x) { return x == 0 || x == 8; });
+    return fair ? Status() : make_error(Code::kUnknown, "divides by zero");
+  });
+  wait_for_full_calls();
+  for (const int before : {0, 8}) {  // The last four, of which one fails, do not lie side by side.
+    pushed = 1, out = 0;
+    start({.capacity = 6});
+    for (int i = 0; i < before; i += 4) {
+      push(4);
+      for (int k = 0; k < 4; ++k) EXPECT_TRUE(pop().ok());
+    }
+    const auto first = static_cast<float>(pushed);
+    push(3);
+    pipeline->close();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(pop().ok());
+    EXPECT_THAT(last, ElementsAre(first, first + 1, first + 2, first));
+    EXPECT_EQ(net().calls[2], 1) << before;
+  }
+}
+
 TEST_F(Batches, WaitForNoMoreWhereSomebodyDrains) {
   take_together({4});
   wait_for_full_calls();
@@ -570,6 +596,18 @@ TEST_F(BatchesOfItems, ACallTakesSeveralItemsOfAFrame) {
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(4));
 }
 
+TEST_F(BatchesOfItems, RowsOfACallWithoutAnItemAreCounted) {
+  EXPECT_TRUE(run(4).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 0);
+  EXPECT_TRUE(run(6).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 2);
+  EXPECT_TRUE(run(7).ok());
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 3);
+  together = []() -> Status { return make_error(Code::kUnknown, "bad call"); };
+  EXPECT_TRUE(run(7).ok());  // Each item alone.
+  EXPECT_EQ(pipeline->stats().stages[0].surplus, 3);
+}
+
 TEST_F(BatchesOfItems, AnItemThatFailsIsNamed) {
   bad = 5;
   EXPECT_EQ(run(7).error().message(), "stage 'net': frame 0: item 5: bad item");
@@ -672,10 +710,20 @@ struct OpenBatches : ::testing::Test {
     return {};
   }
   /// Frames of such a first dimension; models for 2 and 4 of them.
-  void start(Dim first = {1, {}, Dim::kOpen}) {
-    network.input("x", list(1, first)).stage("net", {"x"}, {"y"}, compute, 1, {list(1, first)});
-    network.output("y");
-    auto& stage = network.plan.stages.front();
+  void start(Dim first = {1, {}, Dim::kOpen}, int replicas = 1) {
+    network.input(behind ? "in" : "x", list(1, first));
+    if (behind) {
+      network.stage("first", {"in"}, {"x"},
+                    [](Inputs in, Outputs out) -> Status {
+                      PENSTOCK_CHECK_OK(compute(in, out));
+                      const float value = in[0]->as<float>()[0];
+                      std::ranges::fill(out[0]->as<float>(), value);
+                      return value < 0 ? Status(internal_error("negative")) : Status();
+                    },
+                    1, {list(1, first)});
+    }
+    network.stage("net", {"x"}, {"y"}, compute, replicas, {list(1, first)}).output("y");
+    auto& stage = network.plan.stages.back();
     stage.batch = {4, std::chrono::seconds(600)};
     for (const int frames : {2, 4}) {
       auto& model = network.backend->models[concat("net.b", frames, ".onnx")];
@@ -687,6 +735,9 @@ struct OpenBatches : ::testing::Test {
         return compute(in, out);
       };
       stage.partitions.front().batched.push_back({frames, concat("stages/net.b", frames, ".onnx")});
+    }
+    for (auto& edge : network.finish().edges) {
+      if (edge.to.back() != plan::kPipelineOutput) edge.policy = policy;
     }
     auto started = network.start({.capacity = 16});
     ASSERT_TRUE(started) << started.error().message();
@@ -704,6 +755,16 @@ struct OpenBatches : ::testing::Test {
     EXPECT_EQ((**popped)[0].dims(), dims);
     EXPECT_THAT((**popped)[0].as<float>(), ::testing::Each(2 * value + 1));
   }
+  /// Frames of these lengths.
+  void push_all(const std::vector<std::int64_t>& lengths) {
+    for (const auto length : lengths) push({1, length}, static_cast<float>(length));
+  }
+  void pop_all(const std::vector<std::int64_t>& lengths) {
+    for (const auto length : lengths) pop({1, length}, static_cast<float>(length));
+  }
+  [[nodiscard]] std::vector<std::uint64_t> calls() const {
+    return pipeline->stats().stages.back().calls;
+  }
   /// Three frames in the model of four.
   void fill_a_call(Dim first) {
     start(std::move(first));
@@ -715,6 +776,8 @@ struct OpenBatches : ::testing::Test {
   }
 
   FakeNetwork network;
+  plan::FullPolicy policy = plan::FullPolicy::kBlock;
+  bool behind = false;  // Another stage is in front of it, which fails what is negative.
   std::mutex mutex;
   std::vector<std::vector<std::int64_t>> rows;  // Dims of what each call of several frames read.
   std::unique_ptr<Pipeline> pipeline;
@@ -730,12 +793,73 @@ TEST_F(OpenBatches, OfOneShapeShareACall) {
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 0, 0, 2));
 }
 
-TEST_F(OpenBatches, OfDifferentShapesAreComputedOneByOne) {
+TEST_F(OpenBatches, ACallEndsBeforeTheFirstFrameOfAnotherShape) {
+  for (const bool second : {false, true}) {  // Frames are pushed, or come from another stage.
+    network = FakeNetwork();
+    behind = second;
+    rows.clear();
+    start();
+    const std::vector<std::int64_t> lengths = {3, 2, 2, 2, 3, 2, 2, 2, 3, 2, 2, 2, 3, 2, 2, 2};
+    push_all(lengths);
+    pipeline->close();
+    pop_all(lengths);
+    EXPECT_THAT(rows, ::testing::AllOf(::testing::SizeIs(4), ::testing::Each(ElementsAre(4, 2))));
+    EXPECT_THAT(calls(), ElementsAre(4, 0, 4, 0)) << second;
+  }
+}
+
+TEST_F(OpenBatches, WaitForNoMoreOnceAFrameOfAnotherShapeIsThere) {
   start();
-  for (const std::int64_t length : {3, 2, 3, 3}) push({1, length}, static_cast<float>(length));
-  for (const std::int64_t length : {3, 2, 3, 3}) pop({1, length}, static_cast<float>(length));
-  EXPECT_TRUE(rows.empty());
-  EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(4, 0, 0, 0));
+  push_all({3, 2});
+  pop_all({3});
+  push_all({2, 3});
+  pop_all({2, 2});
+  EXPECT_THAT(calls(), ElementsAre(1, 1, 0, 0));
+}
+
+TEST_F(OpenBatches, AFrameThatFailedBeforeHasNoShape) {
+  behind = true;
+  start();
+  push({1, 3}, 3);
+  push({1, 2}, -1);
+  push_all({3, 3, 3});
+  pop_all({3});
+  const auto popped = pipeline->pop(kLong);
+  ASSERT_TRUE(popped && *popped);
+  EXPECT_FALSE((*popped)->ok());
+  pop_all({3, 3, 3});
+  EXPECT_THAT(calls(), ElementsAre(0, 0, 0, 1));
+}
+
+TEST_F(OpenBatches, FramesThatEdgesDropLeaveTheOthersRight) {
+  behind = true;
+  policy = plan::FullPolicy::kDropOldest;
+  start();
+  constexpr std::int64_t kFrames = 2000;
+  for (std::int64_t i = 0; i < kFrames; ++i) push_all({2 + (i * i / 3) % 3});
+  pipeline->close();
+  for (std::int64_t i = 0; i < kFrames; ++i) {
+    const auto popped = pipeline->pop(kLong);
+    ASSERT_TRUE(popped && *popped);
+    const Output& output = **popped;
+    if (output.outcome() == Outcome::kDropped) continue;
+    ASSERT_TRUE(output.ok()) << output.error().message();
+    const auto length = 2 + (i * i / 3) % 3;
+    EXPECT_EQ(output[0].dims(), (std::vector<std::int64_t>{1, length}));
+    EXPECT_THAT(output[0].as<float>(), ::testing::Each(2 * static_cast<float>(length) + 1));
+  }
+}
+
+TEST_F(OpenBatches, ReplicasTakeFramesOfOneShapeEach) {
+  start({1, {}, Dim::kOpen}, 2);
+  for (int round = 0; round < 50; ++round) {
+    push_all({3, 2, 2, 3, 3, 3, 4, 2});
+    if (round == 49) pipeline->close();
+    pop_all(round == 0 ? std::vector<std::int64_t>{3, 2, 2, 3, 3, 3, 4}
+                       : std::vector<std::int64_t>{2, 3, 2, 2, 3, 3, 3, 4});
+  }
+  pop_all({2});
+  EXPECT_THAT(calls(), ElementsAre(150, 50, 50, 0));
 }
 
 TEST_F(OpenBatches, MayHaveSeveralRowsAFrame) {
@@ -794,6 +918,7 @@ TEST_P(LooseBatches, GiveOutputsTheShapeThatTheyHave) {
 TEST_P(LooseBatches, RefuseTheFrameOfAnotherShape) {
   start();
   for (const std::int64_t length : {3, 2, 3, 4}) push({1, length}, static_cast<float>(length));
+  pipeline->close();
   for (const std::int64_t length : {3, 2, 3, 4}) {
     if (length == 3) {
       pop({1, 3}, 3);

@@ -207,6 +207,28 @@ void Edge::point_at(Slot& slot, const std::vector<Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) slot.now[i] = &tensors[i];
 }
 
+void Edge::keep_shapes(std::size_t window) {
+  shapes_ = std::vector<std::atomic<std::uint64_t>>(window);
+}
+
+void Edge::note_shape(FrameNumber frame) {
+  std::uint64_t shape = 0;
+  const auto add = [&](std::uint64_t number) {  // As splitmix64 does: every bit counts.
+    shape += number + 0x9e3779b97f4a7c15;
+    shape = (shape ^ (shape >> 30U)) * 0xbf58476d1ce4e5b9;
+    shape = (shape ^ (shape >> 27U)) * 0x94d049bb133111eb;
+    shape ^= shape >> 31U;
+  };
+  const Slot& written = slot(frame);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types[i].fixed()) continue;
+    const auto& dims = written.now[i]->dims();
+    add(dims.size());
+    for (const auto dim : dims) add(static_cast<std::uint64_t>(dim));
+  }
+  shapes_[frame & (shapes_.size() - 1)].store(shape, std::memory_order_relaxed);
+}
+
 Slot& Edge::fresh_slot() {
   if (aside_.empty()) {
     const auto made = make_slot(nullptr);

@@ -1,6 +1,7 @@
 // Edge: the slots through which one part of the pipeline hands tensors to others.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -149,6 +150,22 @@ class Edge {
   /// it may go.
   void end_read(FrameNumber frame);
 
+  /// Whether a frame's shape on the edge is the frame's own.
+  [[nodiscard]] bool has_open_shapes() const {
+    return std::ranges::any_of(types, [](const Type& type) { return !type.fixed(); });
+  }
+  /// From now on shape_of() tells of frames. \param window  as of allocate().
+  void keep_shapes(std::size_t window);
+  [[nodiscard]] bool keeps_shapes() const { return !shapes_.empty(); }
+  /// By who wrote the frame, before others see it: of what readers of its slot see.
+  void note_shape(FrameNumber frame);
+  /// A number for the frame's shape, alike for frames of one shape and hardly ever for others; 0:
+  /// none was noted. Of a frame that failed or whose readers are done, it may be another frame's.
+  /// \threads  any. \pre  keeps_shapes()
+  [[nodiscard]] std::uint64_t shape_of(FrameNumber frame) const {
+    return shapes_[frame & (shapes_.size() - 1)].load(std::memory_order_relaxed);
+  }
+
   // Lossy edges only; every call locks.
 
   /// Takes a slot for writing. False: none is free, since readers hold all; the frame must drop.
@@ -202,7 +219,8 @@ class Edge {
   std::size_t most_slots_ = 0;                    // Places, and slots that results may keep.
   std::vector<std::unique_ptr<Slot>> slots_;      // All of them; the first `place_count_` at start.
   std::unique_ptr<std::atomic<Slot*>[]> places_;  // The slot in each place, where frames find it.
-  std::vector<Slot*> aside_;                      // Slots that no place shows and no result keeps.
+  std::vector<std::atomic<std::uint64_t>> shapes_;  // Where keeps_shapes(): frame & mask -> shape
+  std::vector<Slot*> aside_;  // Slots that no place shows and no result keeps.
 
   mutable std::mutex mutex_;            // Of lossy edges: guards slot_of_ to waiting_.
   std::vector<std::uint32_t> slot_of_;  // frame & window_mask_ -> place

@@ -33,7 +33,7 @@ void Meter::note_call(const Lane& lane) {
   last_call_ = alone ? 0 : count - 1;
   add(calls[last_call_], alone ? count : 1);
   note_times(lane);
-  if (lane.call->rows() > count) add(surplus, lane.call->rows() - count);
+  if (const std::size_t idle = lane.call->idle_rows(); idle > 0) add(surplus, idle);
   const auto frames_of_call = static_cast<std::int64_t>(count);
   const std::int64_t of_frame = frames_of_call == 1 ? interval : interval / frames_of_call;
   interval_ns_ += (of_frame - interval_ns_) / 8;

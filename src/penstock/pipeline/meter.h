@@ -22,10 +22,10 @@ class Meter {
   // Of each frame, in nanoseconds: its wait for an instance, the phases of its call, and copies
   // between memories (stats.h).
   Histogram queue, compute_input, compute_infer, compute_output, transfer;
-  std::atomic<std::uint64_t> frames{0};   // Computed here.
-  std::atomic<std::uint64_t> errors{0};   // That failed here.
-  std::atomic<std::uint64_t> drops{0};    // That a function dropped here.
-  std::atomic<std::uint64_t> surplus{0};  // Rows of calls that held no frame: computed for nothing.
+  std::atomic<std::uint64_t> frames{0};           // Computed here.
+  std::atomic<std::uint64_t> errors{0};           // That failed here.
+  std::atomic<std::uint64_t> drops{0};            // That a function dropped here.
+  std::atomic<std::uint64_t> surplus{0};          // Rows of calls that held no frame, or item.
   std::vector<std::atomic<std::uint64_t>> calls;  // [n - 1]: calls of n frames.
   struct CallTimes {
     std::atomic<std::uint64_t> all_ns{0};      // Of the calls of n frames, without their outputs.

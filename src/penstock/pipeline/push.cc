@@ -184,6 +184,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
   }
   state.source_ready_ns[frame & state.window_mask] = now;
   for (Edge* edge : state.input_edges) {
+    if (edge->keeps_shapes() && (has_slots || !edge->lossy())) edge->note_shape(frame);
     if (!edge->lossy()) {
       edge->begin_readers(frame);
     } else if (has_slots) {

@@ -12,7 +12,7 @@ void copy_row(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);  // Tensors without elements have no memory.
 }
 
-// So that what no frame fills is nothing odd: an index, say, is in range.
+// So that the warm-up, which no frame fills, reads nothing odd: an index, say, is in range.
 Status fill_with_zeros(backend::Memory& memory, const Type& type, Tensor& tensor) {
   const Tensor zeros = storage_for(type);
   return zeros.bytes() == 0 ? Status() : memory.copy(zeros, tensor);
@@ -56,8 +56,9 @@ bool Rows::lie_in_place(std::size_t given) const {
 
 Status Rows::copy_rows_to(Tensor& whole, std::size_t given, std::uint64_t& copies) {
   auto* to = static_cast<std::byte*>(whole.data());
-  for (std::size_t i = 0; i < given; ++i, to += row_bytes_) {
-    row_.move_to(rows_[i], owners_[i]);
+  for (std::size_t i = 0; i < rows_.size(); ++i, to += row_bytes_) {
+    const std::size_t from = i < given ? i : 0;
+    row_.move_to(rows_[from], owners_[from]);
     of_call_.move_to(to, whole.owner());
     PENSTOCK_CHECK_OK(within_.copy(row_, of_call_, copies));
   }
@@ -80,13 +81,16 @@ Result<const Tensor*> Rows::to_read(std::size_t given, std::uint64_t& copies) {
     in_place_.move_to(rows_[0], owners_[0]);
     return &in_place_;
   }
+  if (given == 0) return &storage_;  // Warms up, on zeros.
   if (memory_ != nullptr) {
     PENSTOCK_CHECK_OK(copy_rows_to(storage_, given, copies));
     return &storage_;
   }
   auto* to = static_cast<std::byte*>(storage_.data());
-  for (std::size_t i = 0; i < given; ++i) copy_row(to + i * row_bytes_, rows_[i], row_bytes_);
-  copies += given;
+  for (std::size_t i = 0; i < rows_.size(); ++i, to += row_bytes_) {
+    copy_row(to, rows_[i < given ? i : 0], row_bytes_);
+  }
+  copies += rows_.size();
   return &storage_;
 }
 

@@ -13,8 +13,8 @@
 namespace penstock::pipeline {
 
 /// Where the rows lie one behind the other and are as many as the call takes, the call reads and
-/// writes them there. Else they are copied to or from storage of its own; rows of that storage
-/// beyond those that are given hold what earlier calls left there.
+/// writes them there. Else they are copied to or from storage of its own. What a call reads there
+/// beyond the rows that are given is row 0 again: what is no frame's might be no fair input.
 class Rows {
  public:
   /// `memory`: in which all rows lie; null: the host's. `type`: of all rows together, fixed.

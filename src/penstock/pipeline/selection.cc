@@ -38,9 +38,10 @@ bool Selection::choose_of_those_there(FrameNumber next, std::vector<FrameNumber>
       replicas > 1 && !self_.stage.has_homes && self_.stage.plan->batch.wait.count() == 0;
   const FrameNumber most = shares ? std::min(most_, (end - next + replicas - 1) / replicas) : most_;
   counted_ = 0;
+  shape_ = 0;
   for (chosen_until_ = next; chosen_until_ < end && counted_ < most; ++chosen_until_) {
     if (self_.stage.has_homes && is_of_others(chosen_until_)) continue;
-    if (!may_join(chosen_until_, chosen)) return false;
+    if (!may_join(chosen_until_, chosen) || !is_of_shape(chosen_until_)) return false;
     chosen.push_back(chosen_until_);
     counted_ += counts(chosen_until_) ? 1 : 0;
   }
@@ -86,6 +87,20 @@ bool Selection::may_join(FrameNumber frame, const std::vector<FrameNumber>& chos
   return std::ranges::none_of(chosen, [&](FrameNumber of) { return seat(of) == seat(frame); });
 }
 
+// Where shapes are open, frames of one shape share a call. Of a frame that another replica takes
+// meanwhile, the shape may be another's: then take() fails.
+bool Selection::is_of_shape(FrameNumber frame) {
+  if (self_.stage.shaped_in.empty() || !counts(frame)) return true;
+  std::uint64_t shape = 0;
+  for (const Edge* edge : self_.stage.shaped_in) {
+    const auto on_edge = edge->shape_of(frame);
+    if (on_edge == 0) return true;  // It failed before.
+    shape = shape * 0x9e3779b97f4a7c15 + on_edge;
+  }
+  if (shape_ == 0) shape_ = shape;
+  return shape == shape_;
+}
+
 bool Selection::is_lost(FrameNumber frame) const {
   return !self_.state.record(frame).alive() || !self_.state.ending.spares(frame);
 }
@@ -114,10 +129,11 @@ std::int64_t Selection::fills_until(std::vector<FrameNumber>& chosen, std::int64
   return until > now ? until : 0;
 }
 
-// Once the pipeline is closed, no more come than were pushed.
+// Once the pipeline is closed, no more come than were pushed. Where each frame may be the one that
+// ends the waiting, it looks at each.
 FrameNumber Selection::full_at(FrameNumber next) const {
   const FrameNumber full =
-      self_.stage.has_homes
+      self_.stage.has_homes || !self_.stage.shaped_in.empty()
           ? chosen_until_ + 1
           : std::min(chosen_until_ + most_ - counted_,
                      next + std::min(self_.stage.most_waiting, self_.stage.most_streams));

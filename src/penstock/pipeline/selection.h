@@ -53,6 +53,8 @@ class Selection {
   FrameNumber room_until(FrameNumber next, FrameNumber most);
   FrameNumber alike_until(FrameNumber next, FrameNumber most);
   [[nodiscard]] bool may_join(FrameNumber frame, const std::vector<FrameNumber>& chosen) const;
+  /// Whether the frame, which is there, has the shape of those chosen; the first one gives it.
+  bool is_of_shape(FrameNumber frame);
   /// Whether nobody waits for what becomes of the frame here.
   [[nodiscard]] bool is_lost(FrameNumber frame) const;
   /// Whether the frame takes a place in a call.
@@ -70,6 +72,7 @@ class Selection {
   // how its choice may grow, go on from here.
   FrameNumber chosen_until_ = 0;
   FrameNumber counted_ = 0;      // Of the last choice, the frames that take a place in the call.
+  std::uint64_t shape_ = 0;      // Of the last choice, on all of Stage::shaped_in; 0: not known.
   FrameNumber filling_ = 0;      // 1 + the frame that waits for others to go with it; 0: none.
   std::int64_t filling_ns_ = 0;  // Since when that frame waits: steady clock.
   // While the worker sleeps for others to go with it, the first frame of the call. Changed by

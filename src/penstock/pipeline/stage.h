@@ -81,6 +81,9 @@ struct Stage {
   std::vector<Edge*> lossy_in, lossy_out;  // Of in_edges and out_edges: may drop frames.
   std::vector<Edge*> kept_out;             // Of out_edges: Edge::lets_go() is true.
   std::vector<Edge*> lossable_in;          // Of in_edges: Edge::may_lose() is true.
+  // Of in_edges and out_edges: Edge::keeps_shapes(), as a call of the stage that reads them takes
+  // several frames, of one shape.
+  std::vector<Edge*> shaped_in, shaped_out;
   // Edges whose frames stay in their slots until this stage is done with them: in_edges, and those
   // of which keepers_of() says so, from which its inputs can be made again.
   std::vector<Edge*> kept_for;

@@ -371,6 +371,7 @@ bool StageCall::start(std::int64_t now_ns, bool sample) {
   sample_ = sample;
   began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
+  idle_rows_of_items_ = 0;
   alone_ = 0;
   count_ > 1 ? start_together() : start_alone();
   return in_progress_ || !clock_.abandoned();

@@ -61,6 +61,10 @@ class StageCall {
   bool finish(std::int64_t until_ns);
   /// For how many frames the models are that computed them: 1 if each was computed alone.
   [[nodiscard]] std::size_t rows() const { return together_ == nullptr ? 1 : together_->rows(); }
+  /// Rows that it computed for no frame, or for no item of one.
+  [[nodiscard]] std::size_t idle_rows() const {
+    return together_ == nullptr ? idle_rows_of_items_ : together_->rows() - count_;
+  }
   [[nodiscard]] FrameNumber frame(std::size_t i) const { return bound_[i].frame; }
   /// How the i-th of the frames ended. \pre  finish() was true.
   Status& status(std::size_t i) { return statuses_[i]; }
@@ -197,8 +201,9 @@ class StageCall {
   std::vector<Status> statuses_;     // Of each of bound_: how its frame ended.
   std::size_t count_ = 0;            // Frames that are bound: the first of bound_.
   BatchedCall* together_ = nullptr;  // The call that computes all frames; null: each has its own.
-  std::size_t alone_ = 0;            // Where each has its own: the position in bound_ of the next.
-  BoundFrame* at_ = nullptr;         // The frame that is computed alone now.
+  std::size_t idle_rows_of_items_ = 0;  // In calls for several items since start().
+  std::size_t alone_ = 0;     // Where each has its own: the position in bound_ of the next.
+  BoundFrame* at_ = nullptr;  // The frame that is computed alone now.
   std::shared_ptr<const ParameterVersion> parameters_;   // That the frames bound read.
   std::size_t parameters_in_ = ParameterVersion::kHere;  // Stage::parameters_in() of memory_.
   const std::vector<Tensor>* values_ = nullptr;          // parameters_->in(parameters_in_)

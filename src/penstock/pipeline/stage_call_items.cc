@@ -149,7 +149,11 @@ Status StageCall::run_items_together(std::int64_t first, std::size_t count) {
     }
     return {};
   });
-  if (!ran && !clock_.abandoned()) batched.restore();
+  if (ran) {
+    idle_rows_of_items_ += batched.rows() - count;
+  } else if (!clock_.abandoned()) {
+    batched.restore();
+  }
   return ran;
 }
 

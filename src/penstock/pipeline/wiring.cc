@@ -153,6 +153,20 @@ void configure_returns(Stage& stage, std::size_t window) {
 // Of one frame on one edge: where its readers never get what was made, they end.
 constexpr std::uint8_t kMostRemakes = 8;
 
+// Which frames may share a call, where shapes are open.
+void keep_shapes(State& state) {
+  for (auto& stage : state.stages) {
+    if (stage->batch_sizes.empty() || !stage->plan->each.empty()) continue;
+    std::ranges::copy_if(stage->in_edges, std::back_inserter(stage->shaped_in),
+                         &Edge::has_open_shapes);
+    for (Edge* edge : stage->shaped_in) edge->keep_shapes(state.window_mask + 1);
+  }
+  for (auto& stage : state.stages) {
+    std::ranges::copy_if(stage->out_edges, std::back_inserter(stage->shaped_out),
+                         &Edge::keeps_shapes);
+  }
+}
+
 // Once it is known where the edges' tensors lie.
 void configure_progress(State& state) {
   const std::size_t window = state.window_mask + 1;
@@ -456,6 +470,7 @@ Status wire(State& state, const std::filesystem::path& folder, const backend::Re
     }
   }
   PENSTOCK_CHECK_OK(allocate_edges(state));
+  keep_shapes(state);
   configure_progress(state);
   connect_makers(state);
   for (auto& stage : state.stages) {

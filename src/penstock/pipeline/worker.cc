@@ -213,7 +213,9 @@ inline void Worker::end(Lane& lane) {
     const FrameNumber frame = lane.call->frame(i);
     if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
-      if (lane.again == nullptr) meter.note(lane, i);
+      if (lane.again != nullptr) continue;
+      meter.note(lane, i);
+      for (Edge* edge : stage_.shaped_out) edge->note_shape(frame);
     } else if (status.error().code == Code::kUnavailable && returning_.recover(lane, i)) {
       std::erase(lane.frames, frame);
     } else if (status.error().code == Code::kUnavailable && fate_.fail_if_ended(frame)) {
