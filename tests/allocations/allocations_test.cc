@@ -2,8 +2,6 @@
 // size. Counted by taking malloc's place in this program; the sanitizers do that themselves.
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -18,68 +16,7 @@
 #include "penstock/plan/plan_json.h"
 #include "penstock/session/session.h"
 #include "tests/support/fake_backend.h"
-
-namespace {
-
-std::atomic<bool> g_counting{false};
-std::atomic<std::uint64_t> g_count{0};
-std::atomic<std::size_t> g_least{0};
-std::atomic<std::size_t> g_refused{SIZE_MAX};  // What has this size or more finds no memory.
-
-// Of the threads that the test does not spare, the allocation that fails, counted down; below 0:
-// none does.
-std::atomic<std::int64_t> g_until_failure{-1};
-thread_local bool t_spared = false;
-std::atomic<bool> g_others_spared{false};  // Allocations of the test's own thread fail alone.
-thread_local bool t_tester = false;
-
-// Whether there is memory.
-[[maybe_unused]] bool note(std::size_t size) {
-  if (g_counting.load(std::memory_order_relaxed) &&
-      size >= g_least.load(std::memory_order_relaxed)) {
-    g_count.fetch_add(1, std::memory_order_relaxed);
-  }
-  const bool spared = g_until_failure.load(std::memory_order_relaxed) < 0 || t_spared ||
-                      (g_others_spared && !t_tester);
-  const bool refused = size >= g_refused.load(std::memory_order_relaxed) ||
-                       (!spared && g_until_failure.fetch_sub(1) == 0);
-  if (refused) errno = ENOMEM;  // Who asks for a thread's stack looks at it.
-  return !refused;
-}
-
-}  // namespace
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern "C" {
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t count, std::size_t size);
-void* __libc_realloc(void* old, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
-
-void* malloc(std::size_t size) {
-  return note(size) ? __libc_malloc(size) : nullptr;
-}
-void* calloc(std::size_t count, std::size_t size) {
-  return note(count * size) ? __libc_calloc(count, size) : nullptr;
-}
-void* realloc(void* old, std::size_t size) {
-  return note(size) ? __libc_realloc(old, size) : nullptr;
-}
-void* memalign(std::size_t alignment, std::size_t size) {
-  return note(size) ? __libc_memalign(alignment, size) : nullptr;
-}
-void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  return note(size) ? __libc_memalign(alignment, size) : nullptr;
-}
-int posix_memalign(void** out, std::size_t alignment, std::size_t size) {
-  *out = note(size) ? __libc_memalign(alignment, size) : nullptr;
-  return *out == nullptr ? ENOMEM : 0;
-}
-}
-#define PENSTOCK_COUNTS_ALLOCATIONS 1
-#else
-#define PENSTOCK_COUNTS_ALLOCATIONS 0
-#endif
+#include "tests/support/refused_memory.h"
 
 namespace penstock {
 namespace {

@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "penstock/app/tune.h"
 #include "penstock/pipeline/pipeline.h"
+#include "tests/support/no_more_threads.h"
 #include "tests/support/temporary_folder.h"
 
 namespace penstock::app {
@@ -280,6 +282,19 @@ TEST(TypeTextTest, ReadsWhatTypesPrint) {
        {"", "float[1]", "f32[1", "f32[1,]", "f32[-1]", "f32[n<=]", "f32[n<=x]"}) {
     EXPECT_FALSE(parse_type(text)) << text;
   }
+}
+
+TEST(BuildAppTest, WhereTheSystemHasNoThreadThatIsSaid) {
+  const TemporaryFolder folder;
+  tune::Options options;
+  options.output = folder.path() / "app.penstock";
+  auto database = cost::Database::in_memory();
+  ASSERT_TRUE(database) << database.error().message();
+  const NoMoreThreads limited;
+  const auto refused = build_app({}, options, {}, *database);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("no thread could be started"));
 }
 
 class YamlTest : public ::testing::Test {

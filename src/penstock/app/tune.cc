@@ -2,7 +2,6 @@
 #include "penstock/app/tune.h"
 
 #include <fstream>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "penstock/app/race.h"
 #include "penstock/app/recording.h"
 #include "penstock/app/tuning.h"
+#include "penstock/base/run_in_thread.h"
 #include "penstock/device/grouping.h"
 #include "penstock/device/topology.h"
 #include "penstock/frames/random.h"
@@ -270,7 +270,7 @@ Result<tune::Report> build_app(const App& app, const tune::Options& options,
   const auto tune = [&] {
     return Tuner(app, options, backends, database, functions, elsewhere).run();
   };
-  return std::async(std::launch::async, tune).get();
+  return run_in_thread(tune);
 }
 
 }  // namespace penstock::app

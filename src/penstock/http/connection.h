@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -24,6 +25,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <sys/socket.h>
 
 #include "penstock/http/core.h"
 #include "penstock/http/exchange.h"
@@ -100,20 +102,27 @@ class Connection final : public Outlet,
   void answer(Response response, bool streams) override {
     core_->post(socket().get_executor(),
                 [self = shared(), streams, response = std::move(response)]() mutable {
-                  self->respond(std::move(response), streams);
+                  self->or_depart([&] { self->respond(std::move(response), streams); });
                 });
   }
   void append(std::string text) override {
     core_->post(socket().get_executor(), [self = shared(), text = std::move(text)]() mutable {
-      self->chunks_.push_back(std::move(text));
-      self->pump();
+      self->or_depart([&] {
+        self->chunks_.push_back(std::move(text));
+        self->pump();
+      });
     });
   }
   void end_stream() override {
     core_->post(socket().get_executor(), [self = shared()] {
       self->stream_ended_ = true;
-      self->pump();
+      self->or_depart([&] { self->pump(); });
     });
+  }
+  /// Whoever reads or writes learns of it as if the client had left. Needs no memory.
+  void abandon() noexcept override {
+    const std::scoped_lock lock(closing_);
+    if (socket().is_open()) ::shutdown(socket().native_handle(), SHUT_RDWR);
   }
 
  private:
@@ -389,7 +398,7 @@ class Connection final : public Outlet,
       request_.body =
           body_of(reinterpret_cast<std::byte*>(kept->data()), size, [kept, lease](std::byte*) {});
     }
-    handle();
+    or_depart([this] { handle(); });
   }
 
   /// For the access log and the answer, as the handler takes the request away.
@@ -551,7 +560,18 @@ class Connection final : public Outlet,
     phase_ = Phase::kShut;
     timer_.cancel();
     error_code ignored;
+    const std::scoped_lock lock(closing_);
     socket().close(ignored);
+  }
+  /// Where there is no memory to go on the client is not left waiting.
+  template <typename Step>
+  void or_depart(Step step) {
+    try {
+      step();
+    } catch (...) {
+      depart();
+      throw;
+    }
   }
 
   /// A body without a known length, on its way in.
@@ -567,6 +587,7 @@ class Connection final : public Outlet,
   const std::shared_ptr<Core> core_;
   const std::shared_ptr<TlsContext> tls_;
   Wire wire_;
+  std::mutex closing_;  // Of the wire: any thread may abandon it.
   asio::steady_timer timer_;
   beast::flat_buffer buffer_;  // What was read and not yet used.
   Peer peer_;

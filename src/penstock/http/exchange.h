@@ -19,6 +19,8 @@ class Outlet {
   virtual void answer(Response response, bool streams) = 0;
   virtual void append(std::string text) = 0;  ///< To the stream.
   virtual void end_stream() = 0;
+  /// Ends the connection, which can be told nothing any more, so that its client does not wait.
+  virtual void abandon() noexcept = 0;
 };
 
 class Exchange {
@@ -27,10 +29,10 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
   ~Exchange() {
-    if (streams_) {
-      outlet_->end_stream();
-    } else {
-      answer(error_response(500, "the server lost the request; this is a bug of Penstock"), false);
+    try {
+      end();
+    } catch (...) {  // There is no memory to say so.
+      outlet_->abandon();
     }
   }
 
@@ -38,7 +40,12 @@ class Exchange {
     if (answered_.exchange(true)) return;
     streams_ = streams;
     if (!streams) forget();
-    outlet_->answer(std::move(response), streams);
+    try {
+      outlet_->answer(std::move(response), streams);
+    } catch (...) {
+      outlet_->abandon();
+      throw;
+    }
   }
 
   /// As Stream::write().
@@ -74,6 +81,10 @@ class Exchange {
   }
 
  private:
+  void end() {
+    if (streams_) return outlet_->end_stream();
+    answer(error_response(500, "the server lost the request; this is a bug of Penstock"), false);
+  }
   /// What is to be done when the client leaves may hold this exchange.
   void forget() {
     std::function<void()> gone;

@@ -35,10 +35,11 @@ Response text_response(int status, std::string content_type, std::string text) {
 }
 
 Response error_response(int status, const std::string& sentence) {
-  // What a client sent may be in the sentence, and need not be UTF-8.
-  auto response = text_response(status, "application/json",
-                                nlohmann::json{{"error", sentence}}.dump(
-                                    -1, ' ', false, nlohmann::json::error_handler_t::replace));
+  // What a client sent may be in the sentence, and need not be UTF-8. An object of JSON would need
+  // memory to be destroyed, and end the process where there is none: a string needs none.
+  const auto quoted =
+      nlohmann::json(sentence).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  auto response = text_response(status, "application/json", "{\"error\":" + quoted + "}");
   response.notes["error"] = sentence;
   return response;
 }

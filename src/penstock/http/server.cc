@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <list>
+#include <memory>
+#include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,7 +36,14 @@ struct Door {
   explicit Door(const Strand& strand) : acceptor(strand), turn(strand) {}
 
   error_code open(const tcp::endpoint& endpoint, bool v6_only);
+  void close() {
+    error_code ignored;
+    const std::scoped_lock lock(closing);
+    acceptor.close(ignored);
+    turn.cancel();
+  }
 
+  std::mutex closing;  // Who accepts again where memory was refused is not on the strand.
   asio::basic_socket_acceptor<tcp, Strand> acceptor;
   asio::steady_timer turn;  // To accept again, where the system could not.
 };
@@ -53,6 +63,8 @@ error_code Door::open(const tcp::endpoint& endpoint, bool v6_only) {
 }  // namespace
 
 struct Server::State {
+  class Waiting;
+
   State(Options options, Router router)
       : core(std::make_shared<Core>(std::move(options), std::move(router))),
         strand(asio::make_strand(core->context)),
@@ -61,14 +73,15 @@ struct Server::State {
 
   Status listen();
   Status load_certificates();
-  void accept(Door& door);
-  void take(Door& door, error_code failed, Socket socket);
+  void accept(const std::shared_ptr<Door>& door);
+  void accept_again(const std::shared_ptr<Door>& door) noexcept;
+  void take(const std::shared_ptr<Door>& door, error_code failed, Socket socket);
   void look_for_certificates();
   void run();
 
   std::shared_ptr<Core> core;
   Strand strand;  // Of all that follows here, once the threads run.
-  std::list<Door> doors;
+  std::list<std::shared_ptr<Door>> doors;
   asio::steady_timer certificates;  // To look whether they have changed.
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::thread> threads;
@@ -93,15 +106,16 @@ Status Server::State::listen() {
   }
   for (auto& endpoint : endpoints) {
     // Port 0: the one that the first address has got.
-    if (!doors.empty()) endpoint.port(doors.front().acceptor.local_endpoint().port());
-    const error_code cannot = doors.emplace_back(strand).open(endpoint, endpoints.size() > 1);
+    if (!doors.empty()) endpoint.port(doors.front()->acceptor.local_endpoint().port());
+    doors.push_back(std::make_shared<Door>(strand));
+    const error_code cannot = doors.back()->open(endpoint, endpoints.size() > 1);
     if (!cannot) continue;
     doors.pop_back();
     failed = cannot;
     if (failed == asio::error::address_in_use) return cannot_listen(wanted, failed);
   }
   if (doors.empty()) return cannot_listen(wanted, failed);  // Else this system lacks one, as IPv6.
-  address = concat(doors.front().acceptor.local_endpoint());
+  address = concat(doors.front()->acceptor.local_endpoint());
   return {};
 }
 
@@ -113,7 +127,7 @@ Status Server::State::load_certificates() {
 }
 
 void Server::State::look_for_certificates() {
-  if (tls == nullptr || !doors.front().acceptor.is_open()) return;
+  if (tls == nullptr || !doors.front()->acceptor.is_open()) return;
   certificates.expires_after(kLookForCertificates);
   certificates.async_wait([this](error_code failed) {
     if (failed) return;
@@ -129,21 +143,61 @@ void Server::State::look_for_certificates() {
   });
 }
 
-void Server::State::accept(Door& door) {
-  door.acceptor.async_accept(
-      asio::make_strand(core->context),
-      [this, &door](error_code failed, Socket socket) { take(door, failed, std::move(socket)); });
+/// What is told of the next client. Where it goes untold, as memory for that one was refused, the
+/// door accepts again.
+class Server::State::Waiting {
+ public:
+  Waiting(State* state, const std::shared_ptr<Door>& door) : state_(state), door_(door) {}
+  Waiting(Waiting&&) noexcept = default;
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  Waiting& operator=(Waiting&&) = delete;
+  ~Waiting() {
+    if (const auto door = let_go()) state_->accept_again(door);
+  }
+  void operator()(error_code failed, Socket socket) {
+    if (const auto door = let_go()) state_->take(door, failed, std::move(socket));
+  }
+  std::shared_ptr<Door> let_go() { return std::exchange(door_, {}).lock(); }
+
+ private:
+  State* const state_;        // While there is the door.
+  std::weak_ptr<Door> door_;  // Empty: it was told.
+};
+
+void Server::State::accept(const std::shared_ptr<Door>& door) {
+  const std::scoped_lock lock(door->closing);
+  if (!door->acceptor.is_open()) return;
+  Waiting waiting(this, door);
+  try {
+    door->acceptor.async_accept(asio::make_strand(core->context), std::move(waiting));
+  } catch (...) {
+    waiting.let_go();
+    throw;
+  }
 }
 
-void Server::State::take(Door& door, error_code failed, Socket socket) {
-  if (failed == asio::error::operation_aborted || !door.acceptor.is_open()) return;
+/// Nobody would be heard any more without it: tries until there is memory for it.
+void Server::State::accept_again(const std::shared_ptr<Door>& door) noexcept {
+  for (;;) {
+    try {
+      return accept(door);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kRetryAccept);
+    }
+  }
+}
+
+void Server::State::take(const std::shared_ptr<Door>& door, error_code failed, Socket socket) {
+  if (failed == asio::error::operation_aborted || !door->acceptor.is_open()) return;
   if (failed) {  // No descriptors are left, or the client has gone: there may be some soon.
-    door.turn.expires_after(kRetryAccept);
-    door.turn.async_wait([this, &door](error_code cancelled) {
-      if (!cancelled) accept(door);
+    door->turn.expires_after(kRetryAccept);
+    door->turn.async_wait([this, door](error_code cancelled) {
+      if (!cancelled) accept_again(door);
     });
     return;
   }
+  accept_again(door);  // Before what may throw.
   const auto executor = socket.get_executor();
   asio::post(executor, [core = core, tls = tls, socket = std::move(socket)]() mutable {
     if (tls == nullptr) {
@@ -152,7 +206,6 @@ void Server::State::take(Door& door, error_code failed, Socket socket) {
       std::make_shared<Connection<Secure>>(std::move(core), std::move(socket), tls)->start();
     }
   });
-  accept(door);
 }
 
 void Server::State::run() {
@@ -161,7 +214,10 @@ void Server::State::run() {
       core->context.run();
       return;
     } catch (const std::exception& error) {  // Memory ran out for one connection: the others go on.
-      if (core->options.say) core->options.say(concat("a request was lost: ", error.what()));
+      try {
+        if (core->options.say) core->options.say(concat("a request was lost: ", error.what()));
+      } catch (...) {  // Nor is there any to say so.
+      }
     }
   }
 }
@@ -177,7 +233,7 @@ Result<std::unique_ptr<Server>> Server::start(Options options, Router router) {
   PENSTOCK_CHECK_OK(state->load_certificates());
   PENSTOCK_CHECK_OK(state->listen());
   state->look_for_certificates();
-  for (auto& door : state->doors) state->accept(door);
+  for (const auto& door : state->doors) state->accept(door);
   for (int i = 0; i < state->core->options.threads; ++i) {
     state->threads.emplace_back([state = state.get()] { state->run(); });
   }
@@ -197,11 +253,7 @@ bool Server::stop(std::chrono::nanoseconds timeout) {
   if (std::exchange(state.stopped, true)) return true;
   auto& core = *state.core;
   asio::post(state.strand, [&state] {
-    error_code ignored;
-    for (auto& door : state.doors) {
-      door.acceptor.close(ignored);
-      door.turn.cancel();
-    }
+    for (const auto& door : state.doors) door->close();
     state.certificates.cancel();
   });
   core.stop_all([](Closable& connection) { connection.stop(); });

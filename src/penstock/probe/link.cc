@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/probe/clock.h"
 
@@ -115,10 +116,11 @@ Result<LinkTiming> time_link(const std::vector<int>& from, const std::vector<int
   PENSTOCK_CHECK_OK(device::pin_this_thread(to));  // Whether it may be used at all.
   PENSTOCK_CHECK_OK(device::pin_this_thread(from));
   Shared shared;
-  std::thread other([&shared, &to] {
+  std::thread other;
+  PENSTOCK_CHECK_OK(start_thread(other, [&shared, &to] {
     [[maybe_unused]] const auto pinned = device::pin_this_thread(to);
     follow(shared);
-  });
+  }));
   lead(shared);
   other.join();
   return LinkTiming{shared.latency, static_cast<double>(kBytes) / shared.reading};

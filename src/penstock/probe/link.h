@@ -15,6 +15,7 @@ struct LinkTiming {
 
 /// Blocks for some tens of milliseconds; makes a thread on each side.
 /// \error kInvalidArgument  both sides are the same single CPU, or one may not be used
+/// \error kResourceExhausted  the system has no thread left.
 Result<LinkTiming> time_link(const std::vector<int>& from, const std::vector<int>& to);
 
 /// Of copies between the host's memory and this one, on the calling thread: the latency is that of

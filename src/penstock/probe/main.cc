@@ -26,6 +26,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/memory_left.h"
+#include "penstock/base/thread.h"
 #include "penstock/cost/job.h"
 #include "penstock/probe/execute.h"
 
@@ -110,14 +111,16 @@ JobReport execute_safely(const cost::Job& job, const backend::Registry& backends
   return report;
 }
 
+JobReport refusal_of(Error error) {
+  JobReport report;
+  report.event = JobReport::Event::kRefused;
+  report.error = std::move(error);
+  return report;
+}
+
 void work(const Line& line, const backend::Registry& backends, const std::string& text) {
   const auto job = cost::parse_job(text);
-  if (!job) {
-    JobReport report;
-    report.event = JobReport::Event::kRefused;
-    report.error = job.error();
-    return line.send(report);
-  }
+  if (!job) return line.send(refusal_of(job.error()));
   std::string last_phase;
   Clock::time_point next;
   const auto alive = [&](const std::string& phase) {
@@ -166,7 +169,8 @@ int run(int argc, char** argv) {
   std::thread worker;
   for (std::string text; line.receive(text);) {
     if (worker.joinable()) worker.join();
-    worker = std::thread([&line, &backends, text] { work(line, backends, text); });
+    Status started = start_thread(worker, [&line, &backends, text] { work(line, backends, text); });
+    if (!started) line.send(refusal_of(std::move(started).error()));
   }
   std::_Exit(0);
 }

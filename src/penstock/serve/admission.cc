@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
+#include "penstock/pipeline/guarded.h"
 
 namespace penstock::serve {
 namespace {
@@ -19,8 +19,11 @@ constexpr auto kPatience = milliseconds(10);
 constexpr auto kBetweenTries = milliseconds(1);
 
 Error late() {
-  return make_error(Code::kDeadlineExceeded,
-                    "Request timeout expired: it waited for room in the pipeline");
+  auto told = pipeline::guarded([]() -> Status {
+    return make_error(Code::kDeadlineExceeded,
+                      "Request timeout expired: it waited for room in the pipeline");
+  });
+  return std::move(told).error();
 }
 
 bool is_late(const Entrant& entrant, std::chrono::steady_clock::time_point now) {
@@ -121,24 +124,34 @@ void Admission::push_first(std::unique_lock<std::mutex>& lock) {
   if (!pushed && !no_room) first->refuse(std::move(pushed).error());
   lock.lock();
   pushing_ = false;
-  if (no_room) queue.push_front(first);
+  if (!no_room) return;
+  const Status waits = pipeline::guarded([&]() -> Status {
+    queue.push_front(first);
+    return {};
+  });
+  if (waits) return;
+  lock.unlock();
+  first->refuse(out_of_memory());
+  lock.lock();
 }
 
+/// One after the other, in their order: so that it needs no memory.
 void Admission::refuse_late(std::unique_lock<std::mutex>& lock) {
   const auto now = Clock::now();
-  std::vector<std::shared_ptr<Entrant>> gone;
-  for (Queue* queue : {&high_, &normal_}) {
-    std::erase_if(*queue, [&](const auto& waiting) {
-      if (!is_late(*waiting, now)) return false;
-      gone.push_back(waiting);
-      return true;
-    });
+  const auto refuse_first = [&](Queue& queue) {
+    const auto first =
+        std::ranges::find_if(queue, [&](const auto& waiting) { return is_late(*waiting, now); });
+    if (first == queue.end()) return false;
+    auto entrant = std::move(*first);
+    queue.erase(first);
+    lock.unlock();
+    entrant->refuse(late());
+    entrant.reset();
+    lock.lock();
+    return true;
+  };
+  while (refuse_first(high_) || refuse_first(normal_)) {
   }
-  if (gone.empty()) return;
-  lock.unlock();
-  for (const auto& entrant : gone) entrant->refuse(late());
-  gone.clear();
-  lock.lock();
 }
 
 }  // namespace penstock::serve

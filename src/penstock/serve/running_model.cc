@@ -5,9 +5,12 @@
 #include <climits>
 #include <utility>
 
+#include "penstock/pipeline/guarded.h"
+
 namespace penstock::serve {
 namespace {
 
+using pipeline::guarded;
 using Clock = std::chrono::steady_clock;
 
 std::uint64_t bytes_of(const Tensor& tensor) {
@@ -123,22 +126,7 @@ class RunningModel::Running final : public Call,
   }
 
   Status push(std::chrono::nanoseconds timeout) override {
-    if (is_cancelled()) return cancelled();
-    pipeline::FrameOptions options;
-    options.deadline = request_.deadline;
-    options.traceparent = request_.traceparent;
-    options.stream = lane_->stream;
-    options.priority = request_.priority;
-    options.in_order = false;
-    options.brief = true;
-    options.done = [running = shared_from_this()](pipeline::Output output) {
-      running->end(std::move(output));
-    };
-    pushed_ = Clock::now();
-    const auto frame = model_->pipeline_->push(inputs_, timeout, options);
-    if (!frame) return frame.error();
-    note_frame(*frame);
-    return {};
+    return guarded([&] { return push_frame(timeout); });
   }
 
   void refuse(Error error) override { finish(std::move(error)); }
@@ -153,8 +141,8 @@ class RunningModel::Running final : public Call,
     }
   }
 
-  /// Ends it, unless it has ended.
-  void finish(Result<Reply> reply) {
+  /// Ends it, unless it has ended. Whoever waits is told, whatever memory is refused meanwhile.
+  void finish(Result<Reply> reply) noexcept {
     Done done;
     std::optional<Pinned<RunningModel>> pin;
     {
@@ -164,8 +152,45 @@ class RunningModel::Running final : public Call,
       pin.emplace(*std::move(pin_));
       pin_.reset();
     }
+    note_end(reply);
+    // Who throws here has the request, and lets go of it: its connection says so or ends.
+    static_cast<void>(guarded([&]() -> Status {
+      done(std::move(reply));
+      return {};
+    }));
+  }
+
+ private:
+  Status push_frame(std::chrono::nanoseconds timeout) {
+    if (is_cancelled()) return cancelled();
+    pipeline::FrameOptions options;
+    options.deadline = request_.deadline;
+    options.traceparent = request_.traceparent;
+    options.stream = lane_->stream;
+    options.priority = request_.priority;
+    options.in_order = false;
+    options.brief = true;
+    options.done = [running = shared_from_this()](pipeline::Output output) {
+      running->end(std::move(output));
+    };
+    pushed_ = Clock::now();
+    const auto frame = model_->pipeline_->push(inputs_, timeout, options);
+    if (!frame) return frame.error();
+    // It is a frame now, and ends as one.
+    static_cast<void>(guarded([&]() -> Status {
+      note_frame(*frame);
+      return {};
+    }));
+    return {};
+  }
+
+  /// What becomes of it, in the trace, its sequence, the budget and the figures.
+  void note_end(Result<Reply>& reply) {
     const auto now = Clock::now();
-    trace(reply, now);
+    static_cast<void>(guarded([&]() -> Status {
+      trace(reply, now);
+      return {};
+    }));
     if (lane_ != nullptr) {
       const bool last = request_.sequence && request_.sequence->end;
       model_->leave(lane_, last, left_as(reply));
@@ -175,16 +200,22 @@ class RunningModel::Running final : public Call,
       model_->recorder_.succeed(times(now), copies_ + request_.copies);
     } else {
       model_->recorder_.fail(reply.error(), now - request_.received);
-      if (!request_.id.empty()) {
-        reply = std::move(reply).error().within(concat("[request id: ", request_.id, "]"));
-      }
+      if (!request_.id.empty()) reply = with_id(std::move(reply).error());
     }
-    done(std::move(reply));
   }
 
- private:
+  [[nodiscard]] Error with_id(Error error) const {
+    auto told = guarded([&]() -> Status {
+      return std::move(error).within(concat("[request id: ", request_.id, "]"));
+    });
+    return std::move(told).error();
+  }
+
   static Error cancelled() {
-    return make_error(Code::kCancelled, "the client cancelled the request");
+    auto told = guarded([]() -> Status {
+      return make_error(Code::kCancelled, "the client cancelled the request");
+    });
+    return std::move(told).error();
   }
 
   [[nodiscard]] bool is_cancelled() {
@@ -246,12 +277,15 @@ class RunningModel::Running final : public Call,
       frame_ = output.number();  // It may be out before push() has returned.
     }
     inputs_.clear();
-    if (!output.ok()) return finish(output.error());
-    auto reply = make_reply(request_, model_->interface_, model_->shared_.regions, output, copies_);
-    Status charged =
-        reply ? charge(*reply, model_->shared_.replies, request_.connection) : Status();
-    if (!charged) return finish(std::move(charged).error());
-    finish(std::move(reply));
+    finish(guarded([&] { return reply_of(output); }));
+  }
+
+  Result<Reply> reply_of(pipeline::Output& output) {
+    if (!output.ok()) return output.error();
+    PENSTOCK_TRY(auto reply, make_reply(request_, model_->interface_, model_->shared_.regions,
+                                        output, copies_));
+    PENSTOCK_CHECK_OK(charge(reply, model_->shared_.replies, request_.connection));
+    return reply;
   }
 
   [[nodiscard]] Times times(Clock::time_point now) const {
@@ -308,7 +342,7 @@ Status RunningModel::open(plan::Package package, bool native_code) {
                pipeline::Pipeline::start(package.plan, package.folder, shared_.backends, options));
   files_.push_back(package.files);
   const auto end_stream = [this](std::uint64_t stream) -> bool {
-    return static_cast<bool>(pipeline_->end_stream(stream));
+    return static_cast<bool>(guarded([&] { return pipeline_->end_stream(stream); }));
   };
   sequences_ = std::make_unique<Sequences>(Sequences::Options{
       has_states_, shared_.limits.sequences, shared_.limits.sequence_idle, end_stream});
@@ -363,8 +397,17 @@ void RunningModel::leave(const std::shared_ptr<Sequences::Lane>& lane, bool last
 }
 
 std::shared_ptr<Call> RunningModel::infer(Pinned<RunningModel> model, Request request, Done done) {
-  auto running = std::make_shared<Running>(std::move(model), std::move(request), std::move(done));
-  if (Status begun = running->begin(); !begun) running->finish(std::move(begun).error());
+  std::shared_ptr<Running> running;
+  Status begun = guarded([&] {
+    running = std::make_shared<Running>(std::move(model), std::move(request), std::move(done));
+    return running->begin();
+  });
+  if (begun) return running;
+  if (running == nullptr) {
+    done(std::move(begun).error());
+  } else {
+    running->finish(std::move(begun).error());
+  }
   return running;
 }
 

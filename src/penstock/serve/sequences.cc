@@ -14,6 +14,12 @@ std::string name_of(const SequenceId& id) {
   return number != nullptr ? std::to_string(*number) : "'" + std::get<std::string>(id) + "'";
 }
 
+/// For so many more.
+void make_room(std::vector<std::uint64_t>& numbers, std::size_t more) {
+  const std::size_t wanted = numbers.size() + more;
+  if (numbers.capacity() < wanted) numbers.reserve(std::max(wanted, 2 * numbers.capacity()));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Sequence>& sequence) {
@@ -45,15 +51,17 @@ Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Se
 
 std::shared_ptr<Sequences::Lane> Sequences::open(const std::optional<SequenceId>& id) {
   auto lane = std::make_shared<Lane>();
+  lane->id = id;
+  // Whoever leaves needs no memory for it, and has none perhaps.
+  make_room(options_.has_states ? over_ : free_, open_ + 1);
+  if (id) by_id_[*id] = lane;
   if (free_.empty()) {
     lane->stream = next_++;
   } else {
     lane->stream = free_.back();
     free_.pop_back();
   }
-  lane->id = id;
   ++open_;
-  if (id) by_id_[*id] = lane;
   return lane;
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "penstock/pipeline/guarded.h"
 #include "penstock/serve/repository.h"
 #include "penstock/serve/server_options.h"
 
@@ -56,12 +57,15 @@ Result<std::vector<ModelStatistics>> Server::statistics(const std::string& model
 }
 
 std::shared_ptr<Call> Server::infer(Request request, std::function<void(Result<Reply>)> done) {
-  auto found = repository_->find(request.model, request.version);
+  auto found = pipeline::guarded([&]() -> Result<Pinned<RunningModel>> {
+    PENSTOCK_TRY(auto model, repository_->find(request.model, request.version));
+    request.version = model->version();
+    return model;
+  });
   if (!found) {
     done(std::move(found).error());
     return nullptr;
   }
-  request.version = (*found)->version();
   return RunningModel::infer(*std::move(found), std::move(request), std::move(done));
 }
 

@@ -26,6 +26,7 @@
 #include "penstock/serve/sequences.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/shared_memory.h"
+#include "penstock/serve/worker.h"
 #include "penstock/tensor/datatype.h"
 #include "tests/support/temporary_folder.h"
 
@@ -227,6 +228,17 @@ TEST_F(ServerTest, WhatIsWrongIsSaid) {
   ASSERT_TRUE(statistics);
   EXPECT_EQ(statistics->at(0).success.count, 0U);
   EXPECT_EQ(statistics->at(0).fail.count, 5U);
+}
+
+TEST(WorkerTest, ATaskThatFindsNoMemoryIsLetGoOfAndOthersRun) {
+  Worker worker;
+  ASSERT_TRUE(worker.start());
+  auto held = std::make_shared<int>(0);
+  const std::weak_ptr<int> lost = held;
+  ASSERT_TRUE(worker.post([held = std::move(held)] { throw std::bad_alloc(); }));
+  std::promise<bool> ran;
+  ASSERT_TRUE(worker.post([&] { ran.set_value(lost.expired()); }));
+  EXPECT_TRUE(ran.get_future().get());
 }
 
 TEST(ExchangeTest, ContentsWithoutAnInputAreRefused) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/base/thread.h"
+#include "penstock/pipeline/guarded.h"
 
 namespace penstock::serve {
 namespace {
@@ -47,10 +48,15 @@ void Worker::loop() {
   for (;;) {
     changed_.wait(lock, [&] { return ends_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
-    const auto task = std::move(tasks_.front());
+    auto task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task();
+    // One that finds no memory is let go of, and with it whoever waits for its answer.
+    static_cast<void>(pipeline::guarded([&]() -> Status {
+      task();
+      return {};
+    }));
+    task = nullptr;  // What it holds may want the lock.
     lock.lock();
   }
 }

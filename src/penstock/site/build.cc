@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <iterator>
 #include <optional>
 
 #include "penstock/app/tune.h"
+#include "penstock/base/run_in_thread.h"
 #include "penstock/device/device.h"
 #include "penstock/frames/random.h"
 #include "penstock/hosts/survey.h"
@@ -300,12 +300,8 @@ Result<tune::Report> build_over(const graph::Graph& graph, hosts::Hosts hosts,
                                 const hosts::Reach& reach, const Options& options,
                                 const backend::Registry& backends, cost::Database& database) {
   PENSTOCK_CHECK_OK(plan::check_target(options.build.output));
-  return std::async(
-             std::launch::async,
-             [&] {
-               return SiteBuild(graph, std::move(hosts), options, backends, database).run(reach);
-             })
-      .get();
+  return run_in_thread(
+      [&] { return SiteBuild(graph, std::move(hosts), options, backends, database).run(reach); });
 }
 
 Result<tune::Report> build_app_over(const app::App& application, const hosts::Hosts& hosts,

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <ctime>
-#include <future>
 #include <iterator>
 
+#include "penstock/base/run_in_thread.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
@@ -232,9 +232,7 @@ Result<Report> Build::run() {
 Result<Report> build_model(const graph::Graph& graph, const Options& options,
                            const backend::Registry& backends, cost::Database& database) {
   PENSTOCK_CHECK_OK(plan::check_target(options.output));
-  auto built = std::async(std::launch::async, [&] {
-                 return Build(graph, options, backends, database).run();
-               }).get();
+  auto built = run_in_thread([&] { return Build(graph, options, backends, database).run(); });
   if (!built) return name_refused_node(std::move(built).error(), graph);
   return built;
 }

@@ -66,6 +66,7 @@ struct Options {
 /// \error kInvalidArgument  as frames::check_frames()
 /// \error kNotFound, kInvalidArgument  as plan::add_state() and plan::initial_value()
 /// \error kCancelled           stopped before anything was measured; nothing is written.
+/// \error kResourceExhausted  the system has no thread for it.
 /// \error as partition::split() and Database
 /// \threads  measures on a thread of its own; the caller's is never pinned.
 Result<Report> build_model(const graph::Graph& graph, const Options& options,

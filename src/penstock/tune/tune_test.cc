@@ -12,6 +12,7 @@
 #include "penstock/device/grouping.h"
 #include "penstock/session/state_loops.h"
 #include "penstock/tune/budget.h"
+#include "penstock/tune/build.h"
 #include "penstock/tune/contest.h"
 #include "penstock/tune/describe.h"
 #include "penstock/tune/outcome.h"
@@ -24,6 +25,8 @@
 #include "penstock/tune/test_graphs.h"
 #include "penstock/tune/typical.h"
 #include "tests/support/made_up_topologies.h"
+#include "tests/support/no_more_threads.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::tune {
 namespace {
@@ -60,6 +63,19 @@ TEST(ReportTest, ComesBackFromItsText) {
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(to_json(*again), text);
   EXPECT_EQ(again->ways[1].failure, "wrong output: 'y' of frame 0");
+}
+
+TEST(BuildTest, WhereTheSystemHasNoThreadThatIsSaid) {
+  const TemporaryFolder folder;
+  Options options;
+  options.output = folder.path() / "model.penstock";
+  auto database = cost::Database::in_memory();
+  ASSERT_TRUE(database) << database.error().message();
+  const NoMoreThreads limited;
+  const auto refused = build_model(weighed({1}), options, {}, *database);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("no thread could be started"));
 }
 
 TEST(ReportTest, LeavesOutWhatDiffersFromRunToRun) {

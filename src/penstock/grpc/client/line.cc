@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -148,7 +149,7 @@ class LineImpl final : public Line, public ClientStream {
   }
 
   /// `lost`: only where it waits for a worker of this address; empty: in any case.
-  void cancel(std::uint64_t number, const std::string& lost);
+  void cancel(std::uint64_t number, const std::string& lost) noexcept;
   void forget(std::uint64_t number) {
     const std::scoped_lock lock(mutex_);
     calls_.erase(number);
@@ -251,11 +252,19 @@ void LineImpl::release(const std::vector<std::string>& tickets) {
   if (auto message = write(request)) send(kNoCall, *std::move(message));
 }
 
-void LineImpl::cancel(std::uint64_t number, const std::string& lost) {
-  worker::RunRequest request;
-  request.mutable_cancel()->set_number(number);
-  request.mutable_cancel()->set_lost(lost);
-  if (auto message = write(request)) send(kNoCall, *std::move(message));
+/// Where there is no memory to say so the line ends, and with it what the worker does for it.
+void LineImpl::cancel(std::uint64_t number, const std::string& lost) noexcept {
+  try {
+    // Made first: a request whose own part finds no memory is destroyed with a part that is none.
+    auto cancel = std::make_unique<worker::Cancel>();
+    cancel->set_number(number);
+    cancel->set_lost(lost);
+    worker::RunRequest request;
+    request.set_allocated_cancel(cancel.release());
+    if (auto message = write(request)) send(kNoCall, *std::move(message));
+  } catch (const std::bad_alloc&) {
+    break_off(out_of_memory());
+  }
 }
 
 Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,

@@ -14,6 +14,7 @@
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/worker.grpc.pb.h"
+#include "tests/support/refused_memory.h"
 
 namespace penstock::grpc {
 namespace {
@@ -165,6 +166,32 @@ TEST_F(LineTest, CallsOfAStreamThatWasCancelledThereAreUnavailable) {
   const auto late = line->call(1, {}, {}, {});
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::kUnavailable);
+}
+
+TEST_F(LineTest, ALineEndsWhereThereIsNoMemoryToCancelACall) {
+  if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer takes malloc's place itself";
+  worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
+    for (worker::RunRequest request; stream.Read(&request);) {
+    }
+    return ::grpc::Status::CANCELLED;
+  };
+  const std::string address = "maker:1";
+  for (const bool lost : {false, true}) {
+    SCOPED_TRACE(lost);
+    const auto line = *open();
+    const auto call = *line->call(1, {}, {}, {});
+    testing::t_tester = true;
+    testing::g_others_spared = true;
+    testing::g_until_failure = 0;
+    lost ? call->lose_input(address) : call->cancel();
+    EXPECT_LT(testing::g_until_failure.exchange(-1), 0);
+    testing::g_others_spared = false;
+    const Error why = error_of(*call);
+    EXPECT_EQ(why.code, Code::kUnavailable);
+    EXPECT_THAT(why.message(), HasSubstr("out of memory"));
+    EXPECT_TRUE(line->is_broken());
+    line->wait_until_over();
+  }
 }
 
 TEST_F(LineTest, ATensorThatDoesNotComeIsUnavailableAtItsWorker) {

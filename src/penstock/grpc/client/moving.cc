@@ -5,6 +5,7 @@
 #include <semaphore>
 #include <thread>
 
+#include "penstock/base/thread.h"
 #include "penstock/grpc/worker.grpc.pb.h"
 
 namespace penstock::grpc {
@@ -24,11 +25,12 @@ struct Arrivals {
 };
 
 /// Keeps pieces under way until `end`, when one has arrived. The others are waited for: they would
-/// disturb what is measured next.
-Arrivals move_until(Echoing& echo, bool there, MovingClock::time_point end) {
+/// disturb what is measured next. \error as start_thread(): nothing was moved.
+Result<Arrivals> move_until(Echoing& echo, bool there, MovingClock::time_point end) {
   std::counting_semaphore<2 * kMostUnderWay> room(kMostUnderWay);
   std::atomic<bool> enough = false;
-  std::thread writer([&] {
+  std::thread writer;
+  PENSTOCK_CHECK_OK(start_thread(writer, [&] {
     worker::EchoRequest request;
     if (there) request.mutable_payload()->assign(kMovedPiece, '\0');
     request.set_answer_bytes(there ? 0 : kMovedPiece);
@@ -36,7 +38,7 @@ Arrivals move_until(Echoing& echo, bool there, MovingClock::time_point end) {
       room.acquire();
     } while (!enough && echo.Write(request));
     echo.WritesDone();
-  });
+  }));
   Arrivals arrivals;
   worker::EchoResponse response;
   bool broken = false;
@@ -66,8 +68,10 @@ Result<double> move_bytes(const Connection& connection, const std::string& addre
   context.set_deadline(std::chrono::system_clock::now() + most);
   const auto echo = stub->Echo(&context);
   const auto begin = MovingClock::now();
-  const auto arrivals = move_until(*echo, there, begin + lasts);
+  const auto moved = move_until(*echo, there, begin + lasts);
+  if (!moved) context.TryCancel();
   const auto status = echo->Finish();
+  PENSTOCK_TRY(const Arrivals arrivals, moved);
   if (arrivals.pieces > 0 && arrivals.last >= begin + lasts) {
     const bool alone = arrivals.pieces == 1;
     const std::chrono::duration<double> took = arrivals.last - (alone ? begin : arrivals.first);

@@ -322,11 +322,26 @@ std::chrono::nanoseconds nanoseconds_of(double seconds) {
   return std::chrono::round<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
-/// Runs on a thread of its own from now on.
+/// A thread of its own, which whoever asks last waits for.
+struct Moving {
+  Moving() = default;
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+  ~Moving() {
+    if (thread.joinable()) thread.join();
+  }
+  std::thread thread;
+  std::shared_future<Result<double>> rate;
+};
+
+/// From now on. \error  of the rate: as start_thread()
 WorkerProbe::Rate begin_moving(std::function<Result<double>()> move) {
-  const std::shared_future<Result<double>> moved =
-      std::async(std::launch::async, std::move(move)).share();
-  return [moved] { return moved.get(); };
+  std::packaged_task<Result<double>()> task(std::move(move));
+  const auto moving = std::make_shared<Moving>();
+  moving->rate = task.get_future().share();
+  Status started = start_thread(moving->thread, std::move(task));
+  if (!started) return [error = std::move(started).error()] { return error; };
+  return [moving] { return moving->rate.get(); };
 }
 
 }  // namespace

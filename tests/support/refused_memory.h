@@ -1,0 +1,30 @@
+// Memory that is counted, and refused where a test says so. Whoever includes it compiles
+// refused_memory.cc too, which takes malloc's place in the program.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+// The sanitizers take malloc's place themselves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define PENSTOCK_COUNTS_ALLOCATIONS 1
+#else
+#define PENSTOCK_COUNTS_ALLOCATIONS 0
+#endif
+
+namespace penstock::testing {
+
+inline std::atomic<bool> g_counting{false};
+inline std::atomic<std::uint64_t> g_count{0};
+inline std::atomic<std::size_t> g_least{0};
+inline std::atomic<std::size_t> g_refused{SIZE_MAX};  // What has this size or more finds no memory.
+
+// Of the threads that the test does not spare, the allocation that fails, counted down; below 0:
+// none does.
+inline std::atomic<std::int64_t> g_until_failure{-1};
+inline thread_local bool t_spared = false;
+inline std::atomic<bool> g_others_spared{false};  // Allocations of the test's thread fail alone.
+inline thread_local bool t_tester = false;
+
+}  // namespace penstock::testing
