@@ -264,11 +264,12 @@ print("held")
 
 
 APP = "penstock_app: 1\ninputs: {x: any}\nnodes: {f: {function: f, inputs: {x: x}}}\noutputs: {z: f.z}\n"
-CALLS = ["push", "call_back", "pop", "drain", "stats", "memory", "shut_down", "del"]
+ASK_FOR_MEMORY = ["push", "call_back", "pop", "drain", "stats", "memory"]
+ENDS = ["shut_down", "del"]  # Where all goes well they ask for none.
 
 
 @pytest.mark.parametrize("late", ["", "late"])
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", [*ASK_FOR_MEMORY, *ENDS])
 def test_no_allocation_of_the_calling_thread_ends_the_process_where_it_is_refused(
     run_script: Run, tmp_path: Path, refuses: Path, monkeypatch: pytest.MonkeyPatch, call: str, late: str
 ) -> None:
@@ -333,7 +334,8 @@ pipeline = None
 while threads() > before: time.sleep(0.01)
 print("refused" if reached > 1 else "never", reached)
 """
-    assert run_script(text, call, late, tmp_path, refuses).startswith("refused")
+    told = run_script(text, call, late, tmp_path, refuses)
+    assert told.startswith("refused") or (call in ENDS and told.startswith("never"))
 
 
 def test_a_pipeline_that_its_function_lets_go_ends_whatever_is_refused(
