@@ -722,9 +722,9 @@ struct OpenBatches : ::testing::Test {
                     },
                     1, {list(1, first)});
     }
-    network.stage("net", {"x"}, {"y"}, compute, replicas, {list(1, first)}).output("y");
+    network.stage("net", {"x"}, {"y"}, alone, replicas, {list(1, first)}).output("y");
     auto& stage = network.plan.stages.back();
-    stage.batch = {4, std::chrono::seconds(600)};
+    stage.batch = {4, wait};
     for (const int frames : {2, 4}) {
       auto& model = network.backend->models[concat("net.b", frames, ".onnx")];
       model = network.backend->models.at("net.onnx");
@@ -776,6 +776,8 @@ struct OpenBatches : ::testing::Test {
   }
 
   FakeNetwork network;
+  Function alone = compute;  // Computes a call of one frame.
+  std::chrono::microseconds wait = std::chrono::seconds(600);
   plan::FullPolicy policy = plan::FullPolicy::kBlock;
   bool behind = false;  // Another stage is in front of it, which fails what is negative.
   std::mutex mutex;
@@ -860,6 +862,22 @@ TEST_F(OpenBatches, ReplicasTakeFramesOfOneShapeEach) {
   }
   pop_all({2});
   EXPECT_THAT(calls(), ElementsAre(150, 50, 50, 0));
+}
+
+// The first frame's call ends only once the second one's has.
+TEST_F(OpenBatches, AnIdleReplicaTakesTheFrameOfAnotherShape) {
+  std::binary_semaphore second{0};
+  alone = [&](Inputs in, Outputs out) -> Status {
+    const float value = in[0]->as<float>().empty() ? 0 : in[0]->as<float>()[0];
+    if (value == 2) second.release();
+    if (value == 3 && !second.try_acquire_for(std::chrono::seconds(20)))
+      return internal_error("nobody took the other frame");
+    return compute(in, out);
+  };
+  wait = std::chrono::milliseconds(100);
+  start({1, {}, Dim::kOpen}, 2);
+  push_all({3, 2});
+  pop_all({3, 2});
 }
 
 TEST_F(OpenBatches, MayHaveSeveralRowsAFrame) {

@@ -14,7 +14,7 @@ namespace {
 
 // Without memory it is told nothing.
 void tell(std::optional<std::string> sentence, std::vector<std::string>& to) {
-  if (!sentence) return;
+  if (!sentence || sentence->empty()) return;
   static_cast<void>(guarded([&]() -> Status {
     to.push_back(*std::move(sentence));
     return {};
@@ -132,6 +132,11 @@ Pipeline::LeftBehind Pipeline::leave_behind() {
   generations_->visit_oldest_first([&](State& state) {
     const std::scoped_lock lock(state.looked_at);
     for (auto& worker : state.workers) tell(worker->leave_behind(), left.calls);
+    return true;
+  });
+  // Once no call is waited for, and without the lock, which callbacks may want.
+  generations_->visit_oldest_first([](State& state) {
+    for (auto& worker : state.workers) worker->attend();
     return true;
   });
   return left;

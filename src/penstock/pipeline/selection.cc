@@ -41,10 +41,14 @@ bool Selection::choose_of_those_there(FrameNumber next, std::vector<FrameNumber>
   shape_ = 0;
   for (chosen_until_ = next; chosen_until_ < end && counted_ < most; ++chosen_until_) {
     if (self_.stage.has_homes && is_of_others(chosen_until_)) continue;
-    if (!may_join(chosen_until_, chosen) || !is_of_shape(chosen_until_)) return false;
+    if (!may_join(chosen_until_, chosen) || !is_of_shape(chosen_until_)) {
+      left_some_ = !self_.stage.shaped_in.empty();
+      return false;
+    }
     chosen.push_back(chosen_until_);
     counted_ += counts(chosen_until_) ? 1 : 0;
   }
+  left_some_ = !self_.stage.shaped_in.empty() && chosen_until_ < end;
   const bool come =
       chosen.size() < self_.stage.most_streams && chosen_until_ < next + self_.stage.most_waiting;
   return counted_ < most && end == there && there < looked && come;

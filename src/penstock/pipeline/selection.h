@@ -38,6 +38,9 @@ class Selection {
   void let_out(FrameNumber first, FrameNumber end);
   /// The first frame that the last choose() did not look at.
   [[nodiscard]] FrameNumber looked_until() const { return chosen_until_; }
+  /// Whether frames that are there were left by the last choose(), where shapes are open: that of
+  /// another shape woke the instance that waited for its like, and no other.
+  [[nodiscard]] bool left_some() const { return left_some_; }
   /// The instance has these frames now. False: another one has some of them.
   bool take(const std::vector<FrameNumber>& chosen);
 
@@ -72,6 +75,7 @@ class Selection {
   // how its choice may grow, go on from here.
   FrameNumber chosen_until_ = 0;
   FrameNumber counted_ = 0;      // Of the last choice, the frames that take a place in the call.
+  bool left_some_ = false;       // As left_some().
   std::uint64_t shape_ = 0;      // Of the last choice, on all of Stage::shaped_in; 0: not known.
   FrameNumber filling_ = 0;      // 1 + the frame that waits for others to go with it; 0: none.
   std::int64_t filling_ns_ = 0;  // Since when that frame waits: steady clock.

@@ -70,6 +70,7 @@ void State::keep_for_ever() {
   static std::mutex mutex;
   static State* last_kept = nullptr;
   const std::scoped_lock lock(mutex);
+  if (kept_) return;
   kept_ = shared_from_this();
   kept_before_ = std::exchange(last_kept, this);
 }

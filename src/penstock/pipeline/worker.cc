@@ -77,7 +77,7 @@ bool Worker::claim(Lane& lane) {
       });
       continue;
     }
-    if (selection_.take(lane.frames)) return true;
+    if (take(lane)) return true;
   }
 }
 
@@ -133,7 +133,13 @@ Worker::Next Worker::start_or_wait() {
                     std::ref(changed));  // A copy would be on the heap.
     return Next::kLook;
   }
-  return !selection_.take(lane.frames) || start(lane) ? Next::kLook : Next::kLeave;
+  return !take(lane) || start(lane) ? Next::kLook : Next::kLeave;
+}
+
+inline bool Worker::take(const Lane& lane) {
+  if (!selection_.take(lane.frames)) return false;
+  if (instance.replicas > 1 && selection_.left_some()) wake_replicas();
+  return true;
 }
 
 void Worker::leave() {
@@ -386,6 +392,12 @@ Counters Worker::counters() const {
 
 // `ready`: whether the thread can compute.
 void Worker::take_over(std::int64_t ran_ns, bool ready) {
+  give_up_lost(ran_ns, ready);
+  loop();
+}
+
+// The frames of the call that hangs go on without it.
+void Worker::give_up_lost(std::int64_t ran_ns, bool ready) {
   instance.clock_ns = now_ns();
   Lane& lane = lanes_.front();  // Of a call on the worker's own thread, the only one.
   const bool reopened =
@@ -407,7 +419,6 @@ void Worker::take_over(std::int64_t ran_ns, bool ready) {
   }
   lane.forget();
   instance.idled = true;
-  loop();
 }
 
 }  // namespace penstock::pipeline

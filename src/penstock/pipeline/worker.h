@@ -69,6 +69,9 @@ class Worker {
   /// Gives up a call in progress of a pipeline that ends. \pre it is cancelled.
   /// \returns a sentence about the call; nothing where there is none.
   std::optional<std::string> leave_behind();
+  /// Where leave_behind() found no thread to take the call's place, passes on what is in flight.
+  /// \pre  it was called for all that the pipeline's stages wait for.
+  void attend();
 
  private:
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
@@ -90,6 +93,8 @@ class Worker {
   /// Waits for frames that this instance may compute, and puts them into the lane. False: no frame
   /// will come any more.
   bool claim(Lane& lane);
+  /// The lane's frames, which were chosen, are this instance's. False: another one has some.
+  bool take(const Lane& lane);
   /// claim() of an instance that is unable: until it is able again it leaves the frames to other
   /// replicas, or fails those that none of them can take.
   bool claim_once_able(Lane& lane);
@@ -129,7 +134,9 @@ class Worker {
   [[nodiscard]] std::int64_t ran_ns(CallClock::Reading reading) const;
   /// Starts the thread that takes this one's place. False: the system has no thread left.
   [[nodiscard]] bool hand_over(std::int64_t ran_ns);
-  /// Fails the frames of the call that hangs, then runs loop(). On the thread that is new.
+  /// Fails the frames of the call that hangs, and passes them on.
+  void give_up_lost(std::int64_t ran_ns, bool ready);
+  /// give_up_lost(), then loop(). On the thread that is new.
   void take_over(std::int64_t ran_ns, bool ready);
   std::optional<CallClock::Reading> abandon_call();
   Status adopt_thread();  ///< Names and pins the calling thread: it is the worker's from now on.
@@ -147,10 +154,11 @@ class Worker {
   std::vector<int> mask_;         // CPUs on which the worker's thread runs, ascending.
   // Held by who replaces a lane's call or thread_, and by other threads while they use one.
   mutable std::mutex calls_mutex_;
-  Counters lost_counters_;              // What calls had counted that were replaced.
-  std::atomic<bool> cancelled_{false};  // A frame was cancelled since the last look at the calls.
-  std::atomic<bool> leaves_{false};     // Calls in progress are left behind: the pipeline ends.
-  std::thread thread_;                  // Last: joined first, while all it uses is still alive.
+  Counters lost_counters_;               // What calls had counted that were replaced.
+  std::atomic<bool> cancelled_{false};   // A frame was cancelled since the last look at the calls.
+  std::atomic<bool> leaves_{false};      // Calls in progress are left behind: the pipeline ends.
+  std::atomic<bool> unattended_{false};  // As attend() says.
+  std::thread thread_;                   // Last: joined first, while all it uses is still alive.
 };
 
 }  // namespace penstock::pipeline

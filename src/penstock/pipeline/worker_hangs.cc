@@ -114,14 +114,20 @@ std::optional<std::string> Worker::leave_behind() {
     state_.record(frame).fail(Outcome::kCancelled, [&] { return state_.ending.error(); });
   }
   const std::int64_t ran = now_ns() - reading->since_ns;
-  // Without a thread for it this one passes on what is in flight, which waits for nothing.
-  if (!hand_over(ran)) take_over(ran, false);
+  if (!hand_over(ran)) {
+    give_up_lost(ran, false);
+    unattended_.store(true, std::memory_order_relaxed);
+  }
   Result<std::string> told = guarded([&]() -> Result<std::string> {
     return concat("stage '", stage_.plan->name, "': frame ", first, ": the call has run for ",
                   ms(ran),
                   " ms and goes on; the pipeline ends without it, and leaves its thread behind");
   });
   return told ? *std::move(told) : std::string();
+}
+
+void Worker::attend() {
+  if (unattended_.exchange(false, std::memory_order_acq_rel)) loop();
 }
 
 bool Worker::hand_over(std::int64_t ran_ns) {
