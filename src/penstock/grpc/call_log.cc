@@ -1,6 +1,7 @@
 // Collects peer, client, model, sizes, status and duration of a call, and writes them at its end.
 #include "penstock/grpc/call_log.h"
 
+#include <new>
 #include <string_view>
 
 namespace penstock::grpc {
@@ -51,8 +52,11 @@ void CallLog::end(const ::grpc::Status& status, std::size_t bytes) {
   entry_->status = status.error_code();
   entry_->response_bytes = bytes;
   entry_->duration = std::chrono::steady_clock::now() - begin_;
-  if (!status.ok()) entry_->notes["error"] = status.error_message();
-  log_->write(*entry_);
+  try {
+    if (!status.ok()) entry_->notes["error"] = status.error_message();
+    log_->write(*entry_);
+  } catch (const std::bad_alloc&) {  // Without memory there is no line, but an end of the call.
+  }
   entry_.reset();
 }
 

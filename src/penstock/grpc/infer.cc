@@ -8,6 +8,7 @@
 
 #include "penstock/grpc/call_log.h"
 #include "penstock/grpc/caller.h"
+#include "penstock/grpc/ended.h"
 #include "penstock/grpc/status.h"
 #include "penstock/grpc/wire.h"
 
@@ -62,15 +63,16 @@ class UnaryCall final : public ::grpc::ServerUnaryReactor {
   }
 
   void answer(Result<serve::Reply> made) {
-    auto written = made ? write_reply(*std::move(made)) : std::move(made).error();
-    if (!written) return finish(to_status(written.error()));
-    reply_ = *std::move(written);
-    finish(::grpc::Status::OK);
+    auto status = ended_by([&] { return write(std::move(made)); });
+    log_.end(status, reply_.Length());
+    Finish(std::move(status));
   }
 
-  void finish(const ::grpc::Status& status) {
-    log_.end(status, reply_.Length());
-    Finish(status);
+  ::grpc::Status write(Result<serve::Reply> made) {
+    auto written = made ? write_reply(*std::move(made)) : std::move(made).error();
+    if (!written) return to_status(written.error());
+    reply_ = *std::move(written);
+    return ::grpc::Status::OK;
   }
 
   CallLog log_;

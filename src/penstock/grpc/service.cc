@@ -8,9 +8,11 @@
 #include "penstock/grpc/answers.h"
 #include "penstock/grpc/call_log.h"
 #include "penstock/grpc/caller.h"
+#include "penstock/grpc/ended.h"
 #include "penstock/grpc/infer.h"
 #include "penstock/grpc/status.h"
 #include "penstock/grpc/stream.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/shared_memory.h"
 
@@ -50,14 +52,15 @@ Service::Unary* Service::answer_later(Context* context, const char* method,
   auto* reactor = context->DefaultReactor();
   const auto log = std::make_shared<CallLog>(log_, *context, "unary", method);
   const auto finish = [reactor, log](const Status& status) {
-    const auto told = to_status(status);
+    auto told = ended_by([&] { return to_status(status); });
     log->end(told);
-    reactor->Finish(told);
+    reactor->Finish(std::move(told));
   };
   Status status = may(*context, Right::kLoad, *log);
   if (status) status = refuse_repository(repository);
   if (status) {
-    status = worker_.post([finish, made = std::move(make)] { finish(made()); });
+    status = worker_.post(
+        [finish, made = std::move(make)] { finish(pipeline::guarded([&] { return made(); })); });
   }
   if (!status) finish(status);
   return reactor;

@@ -11,6 +11,7 @@
 
 #include "penstock/grpc/call_log.h"
 #include "penstock/grpc/caller.h"
+#include "penstock/grpc/ended.h"
 #include "penstock/grpc/infer.h"
 #include "penstock/grpc/status.h"
 #include "penstock/grpc/wire.h"
@@ -115,17 +116,25 @@ class StreamCall final : public Reactor {
     if (call != nullptr) call->cancel();
   }
 
+  /// Where there is no memory for the reply, the stream ends: those behind it wait for it.
   void answer(Slot& slot, Result<serve::Reply> made) {
-    auto written = made ? write_stream_reply(*std::move(made)) : std::move(made).error();
-    slot.log.end(written ? ::grpc::Status::OK : to_status(written.error()),
-                 written ? written->Length() : 0);
+    ::grpc::ByteBuffer reply;
+    bool is_written = false;
+    auto status = ended_by([&] {
+      auto written = made ? write_stream_reply(*std::move(made)) : std::move(made).error();
+      const auto told = written ? ::grpc::Status::OK : to_status(written.error());
+      reply = written ? *std::move(written) : write_stream_error(written.error(), slot.id);
+      is_written = true;
+      return told;
+    });
+    slot.log.end(status, status.ok() ? reply.Length() : 0);
     bool ends = false;
     {
       const std::scoped_lock lock(mutex_);
       slot.call = nullptr;
-      ends = !written && ends_on_error_ && !end_;
-      if (ends) end_ = to_status(written.error());
-      slot.reply = written ? *std::move(written) : write_stream_error(written.error(), slot.id);
+      ends = (!is_written || (!status.ok() && ends_on_error_)) && !end_;
+      if (ends) end_ = std::move(status);
+      slot.reply = std::move(reply);
     }
     if (ends) cancel_all();
     go_on();
@@ -150,14 +159,16 @@ class StreamCall final : public Reactor {
   }
 
   void cancel_all() {
-    std::vector<std::shared_ptr<serve::Call>> calls;
-    {
-      const std::scoped_lock lock(mutex_);
-      for (const auto& slot : slots_) {
-        if (slot->call != nullptr) calls.push_back(slot->call);
-      }
+    while (const auto call = take_call()) call->cancel();
+  }
+
+  /// One that is in progress, which is forgotten. Null: there is none.
+  std::shared_ptr<serve::Call> take_call() {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& slot : slots_) {
+      if (slot->call != nullptr) return std::exchange(slot->call, nullptr);
     }
-    for (const auto& call : calls) call->cancel();
+    return nullptr;
   }
 
   /// Whatever can be done now.
@@ -178,12 +189,12 @@ class StreamCall final : public Reactor {
       const bool over = end_ || all_read_;
       if (over && slots_.empty() && !writing_) {
         finished_ = true;
-        finishes = end_.value_or(::grpc::Status::OK);
+        finishes = end_ ? *std::move(end_) : ::grpc::Status::OK;
       }
     }
     if (writes != nullptr) StartWrite(&*writes->reply);
     if (reads) StartRead(&message_);
-    if (finishes) Finish(*finishes);
+    if (finishes) Finish(*std::move(finishes));
   }
 
   /// Nobody reads those any more; the one that is being written goes when that has ended.

@@ -11,6 +11,8 @@
 #include "penstock/grpc/caller.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
+#include "penstock/grpc/ended.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/serve/running_model.h"
 
 namespace penstock::grpc {
@@ -44,7 +46,9 @@ class LongCall final : public ::grpc::ServerUnaryReactor {
     call->self_ = call;
     Status posted = caller.may;
     if (posted) {
-      posted = worker.post([call, made = std::move(work)] { call->end(made(*call)); });
+      posted = worker.post([call, made = std::move(work)] {
+        call->end(pipeline::guarded([&] { return made(*call); }));
+      });
     }
     if (!posted) call->end(posted);
     return call.get();
@@ -58,9 +62,10 @@ class LongCall final : public ::grpc::ServerUnaryReactor {
  private:
   explicit LongCall(CallLog log) : log_(std::move(log)) {}
   void end(const Status& status) {
-    const auto told = status ? ::grpc::Status::OK : to_worker_status(status.error());
+    auto told =
+        ended_by([&] { return status ? ::grpc::Status::OK : to_worker_status(status.error()); });
     log_.end(told);
-    Finish(told);
+    Finish(std::move(told));
   }
   CallLog log_;
   std::atomic<bool> cancelled_ = false;

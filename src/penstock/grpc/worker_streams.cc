@@ -7,7 +7,9 @@
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
+#include "penstock/grpc/ended.h"
 #include "penstock/grpc/worker_service.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::grpc {
@@ -124,7 +126,7 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
   void OnReadDone(bool ok) override {
     Status posted = parts_.disk.post([call = self_, ok] { ok ? call->take() : call->end(); });
-    if (!posted) finish(to_worker_status(posted.error()));
+    if (!posted) finish(ended_by([&] { return to_worker_status(posted.error()); }));
   }
   void OnDone() override { self_.reset(); }
 
@@ -132,15 +134,16 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
   PutCall(WorkerParts& parts, const Context& context)
       : parts_(parts), log_(log_call(parts, context, "stream", "PutContent")) {}
 
-  void finish(const ::grpc::Status& status) {
+  void finish(::grpc::Status status) {
     log_.received(received_);
     log_.end(status);
-    Finish(status);
+    Finish(std::move(status));
   }
 
   void take() {
-    auto goes_on = request_.has_head() ? begin(request_.head()) : add(request_.piece());
-    if (!goes_on) return finish(to_worker_status(goes_on.error()));
+    const auto goes_on = pipeline::guarded(
+        [&] { return request_.has_head() ? begin(request_.head()) : add(request_.piece()); });
+    if (!goes_on) return finish(ended_by([&] { return to_worker_status(goes_on.error()); }));
     *goes_on ? StartRead(&request_) : finish(::grpc::Status::OK);
   }
 
@@ -160,7 +163,9 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
     return true;
   }
 
-  void end() { finish(finish_content()); }
+  void end() {
+    finish(ended_by([&] { return finish_content(); }));
+  }
 
   ::grpc::Status finish_content() {
     if (writer_ == nullptr) return to_worker_status(no_message("content: it has no Head"));

@@ -5,6 +5,7 @@
 
 #include "penstock/base/secret.h"
 #include "penstock/base/thread.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/plan/plan.h"
 #include "penstock/serve/running_model.h"
 
@@ -161,8 +162,10 @@ Result<std::uint64_t> Host::open_stage(Session& session, StageOrder order,
   order.model = files.front().path;
   for (const auto& library : custom_ops) order.custom_ops.push_back(library.path);
   PENSTOCK_CHECK_OK(count_stage());
-  auto stage = Stage::open(order, server_.shared(), options_.native_code);
-  auto number = stage ? session.add(*stage) : Result<std::uint64_t>(stage.error());
+  using pipeline::guarded;
+  auto stage = guarded([&] { return Stage::open(order, server_.shared(), options_.native_code); });
+  auto number = stage ? guarded([&] { return session.add(*stage); })
+                      : Result<std::uint64_t>(std::move(stage).error());
   if (number) return number;
   stage = std::move(number).error();  // Closed here, before it is counted out.
   const std::scoped_lock lock(mutex_);

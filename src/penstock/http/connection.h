@@ -470,7 +470,7 @@ class Connection final : public Outlet,
       self->writing_ = false;
       if (failed) return self->break_off();
       if (!self->streams_) return self->finish();
-      self->begin_stream();
+      self->or_depart([&] { self->begin_stream(); });
     });
   }
 
@@ -503,7 +503,7 @@ class Connection final : public Outlet,
                         if (failed) return self->break_off();
                         if (last) return self->finish();
                         self->disarm(Phase::kStreaming);
-                        self->pump();
+                        self->or_depart([&] { self->pump(); });
                       });
   }
 

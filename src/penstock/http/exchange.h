@@ -83,6 +83,7 @@ class Exchange {
  private:
   void end() {
     if (streams_) return outlet_->end_stream();
+    if (answered_) return;
     answer(error_response(500, "the server lost the request; this is a bug of Penstock"), false);
   }
   /// What is to be done when the client leaves may hold this exchange.

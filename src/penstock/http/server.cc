@@ -158,6 +158,11 @@ class Server::State::Waiting {
   void operator()(error_code failed, Socket socket) {
     if (const auto door = let_go()) state_->take(door, failed, std::move(socket));
   }
+  /// The time to accept again has come.
+  void operator()(error_code cancelled) {
+    const auto door = let_go();
+    if (door != nullptr && !cancelled) state_->accept_again(door);
+  }
   std::shared_ptr<Door> let_go() { return std::exchange(door_, {}).lock(); }
 
  private:
@@ -192,9 +197,7 @@ void Server::State::take(const std::shared_ptr<Door>& door, error_code failed, S
   if (failed == asio::error::operation_aborted || !door->acceptor.is_open()) return;
   if (failed) {  // No descriptors are left, or the client has gone: there may be some soon.
     door->turn.expires_after(kRetryAccept);
-    door->turn.async_wait([this, door](error_code cancelled) {
-      if (!cancelled) accept_again(door);
-    });
+    door->turn.async_wait(Waiting(this, door));
     return;
   }
   accept_again(door);  // Before what may throw.

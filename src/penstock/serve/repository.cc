@@ -8,6 +8,7 @@
 
 #include "penstock/app/source.h"
 #include "penstock/base/words.h"
+#include "penstock/pipeline/guarded.h"
 #include "penstock/serve/load_settings.h"
 #include "penstock/serve/upload.h"
 
@@ -236,12 +237,14 @@ Status Repository::load_from(Load& load, Sources::const_iterator first) {
 /// the load's other versions waits.
 void Repository::put_in_place(Load& load) {
   std::vector<std::unique_ptr<RunningModel>> before;
+  before.reserve(load.started.size());  // What may find no memory comes before what changes.
+  Sources sources = load.wanted;
   {
     const std::scoped_lock lock(mutex_);
     for (auto& [number, model] : load.started) {
       Version& version = models_[load.name][number];
       before.push_back(std::exchange(version.model, std::move(model)));
-      version.source = load.wanted.at(number);
+      version.source = std::move(sources.at(number));
       version.state = "READY";
       version.reason.clear();
     }
@@ -274,8 +277,10 @@ Status Repository::load_version(Load& load, std::uint64_t number, const Source& 
     running = version.model.get();
     if (running == nullptr) version.state = "LOADING";
   }
-  Status loaded = running != nullptr ? renew(load, number, source, *running, others)
-                                     : start(load, number, source, others);
+  Status loaded = pipeline::guarded([&] {
+    return running != nullptr ? renew(load, number, source, *running, others)
+                              : start(load, number, source, others);
+  });
   if (!loaded) note_failure(load, number, loaded.error());
   if (loaded || source.files == nullptr) return loaded;
   const auto sent = folder_of(source.path).parent_path();  // All its versions lie there.
