@@ -90,16 +90,10 @@ std::map<std::string_view, Read> running_options() {
        whole_from(0, kMostSlots, [](LoadOptions& o, int n) { o.pipeline.max_held = n; })},
       {"max_left_behind", whole_from(0, plan::kMostLanes,
                                      [](LoadOptions& o, int n) { o.stream.max_left_behind = n; })},
-      {"streams", whole_from(1, kMostStreams,
-                             [](LoadOptions& o, int n) {
-                               if (!o.stream.streams) o.stream.streams.emplace();
-                               o.stream.streams->most = n;
-                             })},
-      {"evict", reads(yes_or_no,
-                      [](LoadOptions& o, bool yes) {
-                        if (!o.stream.streams) o.stream.streams.emplace();
-                        o.stream.streams->evict = yes;
-                      })},
+      {"streams",
+       whole_from(1, kMostStreams,
+                  [](LoadOptions& o, int n) { o.stream.streams = plan::Streams{.most = n}; })},
+      {"evict", reads(yes_or_no, [](LoadOptions& o, bool yes) { o.evict = yes; })},
       {"policy", reads(policy, [](LoadOptions& o, auto p) { o.stream.input_policy = p; })},
       {"on_error", reads(on_error, [](LoadOptions& o, auto what) { o.stream.on_error = what; })},
       {"max_age_ms", reads(milliseconds, [](LoadOptions& o, auto t) { o.stream.max_age = t; })},
@@ -173,6 +167,12 @@ Result<LoadOptions> read_options(std::span<const penstock_option> options,
       return std::move(status).error().within(concat("option '", option.key, "'"));
     }
   }
+  if (read.evict && !read.stream.streams) {
+    return invalid_argument(
+        "option 'evict': expected the option 'streams' beside it, after how many one gives its "
+        "place, such as 8; found none");
+  }
+  if (read.evict) read.stream.streams->evict = true;
   return read;
 }
 

@@ -17,6 +17,7 @@ struct LoadOptions {
   plan::StreamOptions stream;
   pipeline::Options pipeline;
   partition::SplitOptions split;  ///< For models alone.
+  bool evict = false;             ///< Of stream.streams, once all is read.
   std::string first_of_model;     ///< The first option that is for models alone; empty: none.
 };
 

@@ -343,6 +343,7 @@ const char* penstock_scenario_errors(const char* package) {
   EXPECT(not_loaded(package, "capacity", "4x", "'4x'") == PENSTOCK_INVALID_ARGUMENT);
   EXPECT(not_loaded(package, "max_age_ms", "soon", "soon") == PENSTOCK_INVALID_ARGUMENT);
   EXPECT(not_loaded(package, "policy", "x", "drop_oldest") == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(not_loaded(package, "evict", "1", "'streams' beside it") == PENSTOCK_INVALID_ARGUMENT);
   EXPECT(not_loaded(package, "cut", "a", "package") == PENSTOCK_INVALID_ARGUMENT);
   EXPECT(not_loaded(package, "native_code", "0", "native") == PENSTOCK_PERMISSION_DENIED);
   EXPECT(not_loaded(package, "backend.none.x", "0", "none") == PENSTOCK_NOT_FOUND);
