@@ -82,17 +82,16 @@ class Turns:
     @contextlib.contextmanager
     def between_frames(self, what: str) -> Iterator[None]:
         """`with` it around what is refused while frames are in flight: says who takes them, if not any pop()."""
-        refused = None
         try:
             yield
-        except FailedPrecondition as error:
-            refused = error
-        if refused is None:
-            return
-        if "in flight" in str(refused):
-            with self._lock:
-                self._refuse_taken(what)
-        raise refused
+        except FailedPrecondition:
+            if self._core.in_flight:
+                try:
+                    with self._lock:
+                        self._refuse_taken(what)
+                except FailedPrecondition as told:
+                    raise told from None
+            raise
 
     def check(self, what: str) -> None:
         """Refuses where the pipeline is closed, or another process's. Takes no lock: a forked child may not."""

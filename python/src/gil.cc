@@ -243,4 +243,9 @@ void watch_forks() {
   static_cast<void>(kRegistered);
 }
 
+void make_lists() {
+  left_behind();
+  Later::all();
+}
+
 }  // namespace penstock::python

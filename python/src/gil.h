@@ -134,6 +134,7 @@ class Later {
   static std::list<Work>& all();
   static void finish();
   friend void join_aside(std::chrono::nanoseconds patience);
+  friend void make_lists();
 
   std::list<Work> place_{1};
 };
@@ -146,5 +147,8 @@ void join_aside(std::chrono::nanoseconds patience);
 /// Counts the forks above this process: what was made under another number has lost its threads.
 std::uint64_t fork_generation();
 void watch_forks();
+
+/// Makes, while an error can still be told, what run_aside() and Later keep their threads in.
+void make_lists();
 
 }  // namespace penstock::python

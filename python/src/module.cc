@@ -42,6 +42,7 @@ NB_MODULE(_core, module) {
   // A pipeline in a global variable is there at the end by right; its threads are not, see below.
   nb::set_leak_warnings(false);
   python::watch_forks();
+  python::make_lists();
   python::offer_modules();
   module.attr("version") = nb::str(penstock::version().data(), penstock::version().size());
   python::bind_frame(module);
