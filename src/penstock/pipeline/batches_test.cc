@@ -874,9 +874,13 @@ TEST_F(OpenBatches, AnIdleReplicaTakesTheFrameOfAnotherShape) {
       return internal_error("nobody took the other frame");
     return compute(in, out);
   };
-  wait = std::chrono::milliseconds(100);
+  wait = std::chrono::milliseconds(200);
   start({1, {}, Dim::kOpen}, 2);
-  push_all({3, 2});
+  const auto until_they_sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  until_they_sleep();
+  push_all({3});
+  until_they_sleep();
+  push_all({2});
   pop_all({3, 2});
 }
 
