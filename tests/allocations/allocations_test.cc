@@ -64,23 +64,6 @@ class AllocationsTest : public ::testing::Test {
       std::filesystem::path(::testing::TempDir()) / concat("penstock_allocations.", getpid());
 };
 
-/// Refuses each k-th allocation in a run of its own. How many there are may depend on how far other
-/// threads are in that run: it ends where ten in a row did not come about.
-/// `run`: says of a k whether it came about. \returns how many did
-template <typename Run>
-std::int64_t refused_one_by_one(Run run) {
-  constexpr int kInARow = 10;
-  std::int64_t refused = 0;
-  int missed = 0;
-  for (std::int64_t k = 0; missed < kInARow && !::testing::Test::HasFailure(); ++k) {
-    SCOPED_TRACE(k);
-    const bool came_about = run(k);
-    missed = came_about ? 0 : missed + 1;
-    refused += came_about ? 1 : 0;
-  }
-  return refused;
-}
-
 constexpr const char* kTraceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 TEST_F(AllocationsTest, TheCounterCounts) {

@@ -113,20 +113,17 @@ class ServedTest : public ::testing::Test {
   }
 
   /// Refuses each allocation of the thread that has computed a request and answers it, in a request
-  /// of its own, until ten in a row did not come about. \returns how many did
-  int refuse_one_by_one(const std::string& model, const std::string& body) {
+  /// of its own. \returns how many came about
+  std::int64_t refuse_one_by_one(const std::string& model, const std::string& body) {
     EXPECT_TRUE(ask(model, body).starts_with("HTTP/1.1 200")) << ask(model, body);
-    int refused = 0;
-    for (std::int64_t k = 0, missed = 0; missed < 10; ++k) {
+    const auto refused = refused_one_by_one([&](std::int64_t k) {
       next_ = k;
       const auto answer = ask(model, body);
       const bool came_about = g_until_failure.exchange(-1) < 0;
-      refused += came_about ? 1 : 0;
-      missed = came_about ? 0 : missed + 1;
-      EXPECT_NE(answer, "silence") << "k " << k;
-      if (answer == "silence") break;
+      EXPECT_NE(answer, "silence");
       EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 ")) << answer;
-    }
+      return came_about;
+    });
     const auto answer = ask(model, body);
     EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
     return refused;
