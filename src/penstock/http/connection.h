@@ -9,16 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -30,33 +26,25 @@
 #include "penstock/http/core.h"
 #include "penstock/http/exchange.h"
 #include "penstock/http/head.h"
-#include "penstock/http/tls.h"
 #include "penstock/http/unpack.h"
+#include "penstock/http/wire.h"
 
 namespace penstock::http {
 
-namespace asio = boost::asio;
 namespace beast = boost::beast;
-using boost::system::error_code;
-using Strand = asio::strand<asio::io_context::executor_type>;
-using Socket = asio::basic_stream_socket<asio::ip::tcp, Strand>;
-using Secure = asio::ssl::stream<Socket>;
 using Clock = std::chrono::steady_clock;
 
-template <typename Wire>  // Socket or Secure
 class Connection final : public Outlet,
                          public Closable,
-                         public std::enable_shared_from_this<Connection<Wire>> {
+                         public std::enable_shared_from_this<Connection> {
  public:
-  static constexpr bool kSecure = std::is_same_v<Wire, Secure>;
   static constexpr std::size_t kStep = 1024;  ///< Bytes that an idle connection has room for.
   static constexpr std::size_t kChunk = 64U << 10U;
 
-  /// `tls` is kept as long as the wire, which uses it.
+  /// `tls` null: plain text.
   Connection(std::shared_ptr<Core> core, Socket accepted, std::shared_ptr<TlsContext> tls)
       : core_(std::move(core)),
-        tls_(std::move(tls)),
-        wire_(make_wire(std::move(accepted), tls_.get())),
+        wire_(std::move(accepted), std::move(tls)),
         timer_(socket().get_executor()),
         buffer_(core_->options.limits.header_bytes + kChunk) {
     error_code failed;
@@ -71,18 +59,14 @@ class Connection final : public Outlet,
   /// The first call.
   void start() {
     if (!core_->enter(this)) return turn_away();
-    if constexpr (kSecure) {
-      arm(limits().handshake_timeout, Phase::kHandshake);
-      wire_.async_handshake(asio::ssl::stream_base::server,
-                            [self = shared()](error_code failed) { self->shake(failed); });
-    } else {
-      next();
-    }
+    if (!wire_.secure()) return next();
+    arm(limits().handshake_timeout, Phase::kHandshake);
+    wire_.async_handshake([self = shared()](error_code failed) { self->shake(failed); });
   }
 
   // Closable
   void stop() override {
-    auto self = this->weak_from_this().lock();
+    auto self = weak_from_this().lock();
     if (self == nullptr) return;  // It is being destroyed.
     asio::post(socket().get_executor(), [self = std::move(self)] {
       self->stopping_ = true;
@@ -90,7 +74,7 @@ class Connection final : public Outlet,
     });
   }
   void close() override {
-    auto self = this->weak_from_this().lock();
+    auto self = weak_from_this().lock();
     if (self == nullptr) return;
     asio::post(socket().get_executor(), [self = std::move(self)] {
       self->stopping_ = true;
@@ -139,23 +123,9 @@ class Connection final : public Outlet,
     kShut,
   };
 
-  static Wire make_wire(Socket accepted, [[maybe_unused]] TlsContext* tls) {
-    if constexpr (kSecure) {
-      return Wire(std::move(accepted), tls->context);
-    } else {
-      return accepted;
-    }
-  }
-
-  std::shared_ptr<Connection> shared() { return this->shared_from_this(); }
+  std::shared_ptr<Connection> shared() { return shared_from_this(); }
   const Limits& limits() const { return core_->options.limits; }
-  Socket& socket() {
-    if constexpr (kSecure) {
-      return wire_.next_layer();
-    } else {
-      return wire_;
-    }
-  }
+  Socket& socket() { return wire_.socket(); }
 
   // ------------------------------------------------------------------------------------- Time
 
@@ -190,14 +160,13 @@ class Connection final : public Outlet,
 
   /// There are too many connections: says so as far as that costs nothing.
   void turn_away() {
-    if constexpr (!kSecure) {
-      auto response = error_response(503, "too many connections are open; try again soon");
-      response.headers.push_back({"Retry-After", "1"});
-      out_ = last_words(response);
-      error_code ignored;
-      socket().non_blocking(true, ignored);
-      socket().write_some(asio::buffer(out_), ignored);
-    }
+    if (wire_.secure()) return;
+    auto response = error_response(503, "too many connections are open; try again soon");
+    response.headers.push_back({"Retry-After", "1"});
+    out_ = last_words(response);
+    error_code ignored;
+    socket().non_blocking(true, ignored);
+    socket().write_some(asio::buffer(out_), ignored);
   }
 
   /// The whole of an answer with which the connection ends.
@@ -219,7 +188,7 @@ class Connection final : public Outlet,
   void shake(error_code failed) {
     if (is_plain_http(failed)) return ask_for_tls();
     if (failed) return shut();
-    if constexpr (kSecure) peer_.certificate_name = certificate_name(wire_.native_handle());
+    peer_.certificate_name = wire_.certificate_name();
     next();
   }
 
@@ -585,7 +554,6 @@ class Connection final : public Outlet,
   };
 
   const std::shared_ptr<Core> core_;
-  const std::shared_ptr<TlsContext> tls_;
   Wire wire_;
   std::mutex closing_;  // Of the wire: any thread may abandon it.
   asio::steady_timer timer_;

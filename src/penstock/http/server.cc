@@ -203,11 +203,7 @@ void Server::State::take(const std::shared_ptr<Door>& door, error_code failed, S
   accept_again(door);  // Before what may throw.
   const auto executor = socket.get_executor();
   asio::post(executor, [core = core, tls = tls, socket = std::move(socket)]() mutable {
-    if (tls == nullptr) {
-      std::make_shared<Connection<Socket>>(std::move(core), std::move(socket), nullptr)->start();
-    } else {
-      std::make_shared<Connection<Secure>>(std::move(core), std::move(socket), tls)->start();
-    }
+    std::make_shared<Connection>(std::move(core), std::move(socket), std::move(tls))->start();
   });
 }
 
