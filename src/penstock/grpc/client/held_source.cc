@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -31,7 +32,7 @@ class HeldSource::HeldHere final : public Held {
         deadline_ns_(deadline_ns) {}
   HeldHere(const HeldHere&) = delete;
   HeldHere& operator=(const HeldHere&) = delete;
-  ~HeldHere() override { source_->release({ticket_}); }
+  ~HeldHere() override { source_->release(ticket_); }
 
   [[nodiscard]] const std::string& address() const override { return source_->address_; }
   [[nodiscard]] const std::string& ticket() const override { return ticket_; }
@@ -65,19 +66,18 @@ class HeldSource::HeldHere final : public Held {
 
 void HeldSource::connected(const Connection& connection, const std::shared_ptr<Line>& line,
                            bool same_session) {
-  std::vector<std::string> released;
   {
     const std::scoped_lock lock(mutex_);
     connection_ = std::make_shared<const Connection>(connection);
     line_ = line;
     lost_ = false;
-    released.swap(released_);
     if (!same_session) {
       tickets_.clear();
+      released_.clear();
       ++session_;
     }
   }
-  if (same_session && !released.empty()) line->release(released);
+  tell_released();
 }
 
 void HeldSource::lost() {
@@ -119,19 +119,32 @@ void HeldSource::arrived(const std::vector<std::string>& tickets) {
   tickets_.insert(tickets.begin(), tickets.end());
 }
 
-void HeldSource::release(const std::vector<std::string>& tickets) {
-  if (tickets.empty()) return;
+// Moves nodes of the sets, so that it needs no memory.
+void HeldSource::release(const std::string& ticket) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    auto ours = tickets_.extract(ticket);
+    if (ours.empty()) return;
+    released_.insert(std::move(ours));
+  }
+  tell_released();
+}
+
+void HeldSource::tell_released() noexcept {
+  std::set<std::string> released;
   std::shared_ptr<Line> line;
   {
     const std::scoped_lock lock(mutex_);
-    for (const auto& ticket : tickets) tickets_.erase(ticket);
     line = line_.lock();
-    if (lost_ || line == nullptr) {
-      released_.insert(released_.end(), tickets.begin(), tickets.end());
-      return;
-    }
+    if (lost_ || line == nullptr || released_.empty()) return;
+    released.swap(released_);
   }
-  line->release(tickets);
+  try {
+    line->release({released.begin(), released.end()});
+  } catch (const std::bad_alloc&) {
+    const std::scoped_lock lock(mutex_);
+    released_.merge(released);
+  }
 }
 
 std::vector<std::string> HeldSource::tickets() const {

@@ -35,7 +35,9 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
 
   /// The worker has told of these: they are ours until release().
   void arrived(const std::vector<std::string>& tickets);
-  void release(const std::vector<std::string>& tickets);
+  /// What the worker has kept for this one is not wanted any more. Where the worker is lost, or
+  /// there is no memory to tell it, it is told with the next one. Nothing: it is not ours.
+  void release(const std::string& ticket) noexcept;
   [[nodiscard]] std::vector<std::string> tickets() const;  ///< That are ours.
   /// What the worker has kept for us, of a ticket that has arrived(). `deadline_ns`: of its frame,
   /// steady clock; INT64_MAX: none.
@@ -48,6 +50,7 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
  private:
   class HeldHere;
   Status read(const HeldHere& held, Tensor& to) const;
+  void tell_released() noexcept;
 
   static constexpr std::chrono::nanoseconds kPatience = std::chrono::seconds(1);
 
@@ -59,7 +62,7 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
   std::weak_ptr<Line> line_;
   bool lost_ = false;
   std::set<std::string> tickets_;
-  std::vector<std::string> released_;  // While it was lost.
+  std::set<std::string> released_;  // Of which the worker was not told yet.
   std::vector<std::weak_ptr<InferCall>> readers_;
 };
 

@@ -97,7 +97,8 @@ class RunCall final : public InferCall {
     ended_ = true;
     if (done_ != nullptr) done_(whom_);
   }
-  void release(const worker::Answer& answer);  ///< What stays there for it: nobody wants it.
+  void release(
+      const worker::Answer& answer) noexcept;  ///< What stays there for it: nobody wants it.
   Error blame(Error told) const;
   /// Inputs that lie on that worker; without one, on the worker that was called.
   void lose_those_of(const Where* peer) const;
@@ -225,7 +226,8 @@ void LineImpl::received(const ::grpc::ByteBuffer& bytes) {
   }
   if (message.has_opened()) changed_.notify_all();
   if (call != nullptr) return call->end(*std::move(raw), std::move(*message.mutable_answer()));
-  if (options_.source != nullptr) options_.source->release(tickets);
+  if (options_.source == nullptr) return;
+  for (const auto& ticket : tickets) options_.source->release(ticket);
 }
 
 void LineImpl::end_with(const Error& why) {
@@ -420,8 +422,9 @@ Error RunCall::blame(Error told) const {
   return std::move(told).within({Where::kPeer, peer_});
 }
 
-void RunCall::release(const worker::Answer& answer) {
-  if (source_ != nullptr) source_->release(tickets_of(answer));
+void RunCall::release(const worker::Answer& answer) noexcept {
+  if (source_ == nullptr) return;
+  for (const auto& value : answer.outputs()) source_->release(value.ticket());
 }
 
 CallTimes RunCall::times() const {

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>
@@ -19,6 +21,7 @@
 namespace penstock::grpc {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Stream = ::grpc::ServerReaderWriter<worker::RunResponse, worker::RunRequest>;
 
@@ -192,6 +195,32 @@ TEST_F(LineTest, ALineEndsWhereThereIsNoMemoryToCancelACall) {
     EXPECT_TRUE(line->is_broken());
     line->wait_until_over();
   }
+}
+
+TEST_F(LineTest, WhatIsReleasedWithoutMemoryIsToldWithTheNextOne) {
+  if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer takes malloc's place itself";
+  std::vector<std::string> told;
+  worker_.goes_on = [&](Stream& stream) -> ::grpc::Status {
+    const auto request = next(stream);
+    told = {request.release().tickets().begin(), request.release().tickets().end()};
+    return ::grpc::Status::OK;
+  };
+  const auto line = *open();
+  const auto source = std::make_shared<HeldSource>("maker:1");
+  source->connected(*Connection::open({.address = "maker:1"}), line, true);
+  source->arrived({"one", "two"});
+  auto one = source->hold("one", DType::kF32, {1});
+  auto two = source->hold("two", DType::kF32, {1});
+  source->hold("another's", DType::kF32, {1}).reset();
+  testing::t_tester = true;
+  testing::g_others_spared = true;
+  testing::g_until_failure = 0;
+  one.reset();
+  EXPECT_LT(testing::g_until_failure.exchange(-1), 0);
+  testing::g_others_spared = false;
+  two.reset();
+  line->wait_until_over();
+  EXPECT_THAT(told, ElementsAre("one", "two"));
 }
 
 TEST_F(LineTest, ATensorThatDoesNotComeIsUnavailableAtItsWorker) {
