@@ -53,6 +53,7 @@ constexpr std::array<std::string_view, 4> kSessionKeys = {"session.", "optimizat
                                                           "ep."};
 
 constexpr const char* kProductsOfFourBits = "session.qdq_matmulnbits_accuracy_level";
+constexpr const char* kWholeProducts = "session.x64quantprecision";
 
 bool is_session_key(std::string_view key) {
   return std::ranges::any_of(kSessionKeys, [&](auto prefix) { return key.starts_with(prefix); });
@@ -69,6 +70,11 @@ Result<Settings> Settings::from(const Engine& engine, const CompileRequest& requ
   // Of weights of four bits, which it would else multiply with activations rounded to eight.
   if (!request.options.contains(kProductsOfFourBits)) {
     PENSTOCK_CHECK_OK(settings.entry(kProductsOfFourBits, "1"));
+  }
+  // Where the processor has no VNNI, sums of two products of eight bits would else be cut off at
+  // sixteen.
+  if (!request.options.contains(kWholeProducts)) {
+    PENSTOCK_CHECK_OK(settings.entry(kWholeProducts, "1"));
   }
   if (request.flush_denormals) {
     PENSTOCK_CHECK_OK(settings.entry("session.set_denormal_as_zero", "1"));

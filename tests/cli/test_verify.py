@@ -242,6 +242,34 @@ def test_a_rounding_between_two_steps_is_no_proof(penstock, well, tmp_path, chan
         assert "where its inputs or its quantisation steps change in the last bits" in outcome.err
 
 
+@pytest.mark.parametrize("cut", [None, "first", "second"])
+def test_large_products_of_eight_bits_are_not_cut_off(well, tmp_path, cut):
+    """ONNX Runtime sums two of them in sixteen bits where the processor has nothing better, if it may."""
+    random = np.random.default_rng(0)
+    nodes, x = [], "x"
+    weights = {"s": np.float32(0.02), "z": np.int8(0), "m": random.normal(size=(8, 5)).astype(np.float32)}
+    for name, channels in (("first", 3), ("second", 8)):
+        weights[name + "_w"] = random.integers(-127, 127, (8, channels, 3, 3)).astype(np.int8)
+        weights[name + "_k"] = random.uniform(0.001, 0.011, 8).astype(np.float32)
+        weights[name + "_c"] = np.zeros(8, np.int8)
+        nodes += [
+            helper.make_node("QuantizeLinear", [x, "s", "z"], [name + "_q"]),
+            helper.make_node("DequantizeLinear", [name + "_q", "s", "z"], [name + "_d"]),
+            helper.make_node("DequantizeLinear", [name + "_w", name + "_k", name + "_c"], [name + "_f"], axis=0),
+            helper.make_node("Conv", [name + "_d", name + "_f"], [name + "_y"], name),
+        ]
+        x = name + "_y"
+    nodes += [
+        helper.make_node("QuantizeLinear", [x, "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("ReduceMean", ["d"], ["r"], axes=[2, 3], keepdims=0),
+        helper.make_node("MatMul", ["r", "m"], ["y"]),
+    ]
+    model = save(tmp_path, "eights", nodes, [value("x", [1, 3, 12, 12])], [value("y", [1, 5])], weights)
+    well("split", model, *(["--cut", cut] if cut else []), "--backend", "onnxruntime", "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
 def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
     nodes = [
         helper.make_node("Shape", ["x"], ["sizes"]),
