@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "penstock/grpc/caller.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
@@ -75,7 +76,7 @@ void describe(const host::CallValue& value, std::uint32_t raw, worker::Value& me
 
 Bytes write_error(std::uint64_t number, const Error& error, const host::CallTimes& times) {
   worker::RunResponse response;
-  auto& answer = *response.mutable_answer();
+  auto& answer = begin_part(response, &worker::RunResponse::set_allocated_answer);
   answer.set_number(number);
   grpc::write(error, *answer.mutable_error());
   tell(times, *answer.mutable_times());
@@ -86,7 +87,7 @@ Bytes write_error(std::uint64_t number, const Error& error, const host::CallTime
 Result<Bytes> write_values(std::uint64_t number, std::vector<host::CallValue> values,
                            const host::CallTimes& times) {
   worker::RunResponse response;
-  auto& answer = *response.mutable_answer();
+  auto& answer = begin_part(response, &worker::RunResponse::set_allocated_answer);
   answer.set_number(number);
   tell(times, *answer.mutable_times());
   std::uint32_t sent = 0;
@@ -198,7 +199,8 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     PENSTOCK_TRY(session_, parts_.host.find(request.open().session(), client_));
     times_taken_up_ = session_->times_taken_up();
     worker::RunResponse response;
-    response.mutable_opened()->set_most_calls(static_cast<std::uint32_t>(most_));
+    begin_part(response, &worker::RunResponse::set_allocated_opened)
+        .set_most_calls(static_cast<std::uint32_t>(most_));
     const ::grpc::Slice slice(response.SerializeAsString());
     send(Bytes(&slice, 1));
     return {};

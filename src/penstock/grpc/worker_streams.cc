@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "penstock/grpc/caller.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
@@ -231,7 +232,7 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
     worker::PullResponse response;
     if (sent_ == 0) {
       const Tensor& tensor = pull_->tensor();
-      auto& head = *response.mutable_head();
+      auto& head = begin_part(response, &worker::PullResponse::set_allocated_head);
       head.set_dtype(static_cast<int>(tensor.dtype()));
       for (const auto dim : tensor.dims()) head.add_dims(dim);
       head.set_bytes(bytes_.bytes());

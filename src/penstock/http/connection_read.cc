@@ -1,4 +1,5 @@
 // Reads a connection's requests, and hands them to the router.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>

@@ -14,6 +14,7 @@
 
 #include "penstock/base/address.h"
 #include "penstock/http/connection.h"
+#include "penstock/http/tls.h"
 
 namespace penstock::http {
 namespace {

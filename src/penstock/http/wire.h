@@ -20,8 +20,9 @@ using boost::system::error_code;
 using Strand = asio::strand<asio::io_context::executor_type>;
 using Socket = asio::basic_stream_socket<asio::ip::tcp, Strand>;
 
-/// An AsyncStream of Boost.Beast: Asio's and Beast's operations read and write by it.
-/// \threads  those of the socket's strand.
+/// An AsyncStream of Boost.Beast, for handlers that are plain functions: Asio's and Beast's
+/// operations read and write by it.
+/// \threads  those of the socket's strand; secure(), socket() and get_executor(): any.
 class Wire {
  public:
   using executor_type = Socket::executor_type;
@@ -29,12 +30,16 @@ class Wire {
   /// `tls` null: plain text.
   Wire(Socket accepted, std::shared_ptr<TlsContext> tls)
       : tls_(std::move(tls)), stream_(make(std::move(accepted), tls_.get())) {}
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
 
   [[nodiscard]] bool secure() const { return tls_ != nullptr; }
-  Socket& socket() { return secure() ? std::get<Secure>(stream_).next_layer() : plain(); }
-  executor_type get_executor() { return socket().get_executor(); }
+  Socket& socket() {
+    return secure() ? std::get<Secure>(stream_).next_layer() : std::get<Socket>(stream_);
+  }
+  executor_type get_executor() noexcept { return socket().get_executor(); }
 
-  /// `handler(error_code)` is called when the client has shaken hands. \pre  secure()
+  /// `handler(error_code)` is called when the handshake has ended, well or badly. \pre  secure()
   template <typename Handler>
   void async_handshake(Handler&& handler) {
     std::get<Secure>(stream_).async_handshake(asio::ssl::stream_base::server,
@@ -66,7 +71,6 @@ class Wire {
     if (tls == nullptr) return Stream(std::move(accepted));
     return Stream(std::in_place_type<Secure>, std::move(accepted), tls->context);
   }
-  Socket& plain() { return std::get<Socket>(stream_); }
 
   std::shared_ptr<TlsContext> tls_;  // Before what uses it.
   Stream stream_;

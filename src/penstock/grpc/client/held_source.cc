@@ -119,7 +119,7 @@ void HeldSource::arrived(const std::vector<std::string>& tickets) {
   tickets_.insert(tickets.begin(), tickets.end());
 }
 
-// Moves nodes of the sets, so that it needs no memory.
+// Moves nodes of the sets: only to tell the worker needs memory.
 void HeldSource::release(const std::string& ticket) noexcept {
   {
     const std::scoped_lock lock(mutex_);
@@ -140,10 +140,10 @@ void HeldSource::tell_released() noexcept {
     released.swap(released_);
   }
   try {
-    line->release({released.begin(), released.end()});
+    line->release(released);
   } catch (const std::bad_alloc&) {
     const std::scoped_lock lock(mutex_);
-    released_.merge(released);
+    released_.merge(released);  // Told with the next one: a worker passes over those it knows not.
   }
 }
 

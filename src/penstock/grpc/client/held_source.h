@@ -35,8 +35,9 @@ class HeldSource : public std::enable_shared_from_this<HeldSource> {
 
   /// The worker has told of these: they are ours until release().
   void arrived(const std::vector<std::string>& tickets);
-  /// What the worker has kept for this one is not wanted any more. Where the worker is lost, or
-  /// there is no memory to tell it, it is told with the next one. Nothing: it is not ours.
+  /// The worker may free what it has kept for this ticket; one that is not ours is passed over.
+  /// A worker that is lost is told by connected(); where there is no memory to tell it now, it is
+  /// told with the next ticket.
   void release(const std::string& ticket) noexcept;
   [[nodiscard]] std::vector<std::string> tickets() const;  ///< That are ours.
   /// What the worker has kept for us, of a ticket that has arrived(). `deadline_ns`: of its frame,

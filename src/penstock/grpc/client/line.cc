@@ -14,6 +14,7 @@
 #include "penstock/grpc/client/answer.h"
 #include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/client/worker_messages.h"
@@ -97,8 +98,8 @@ class RunCall final : public InferCall {
     ended_ = true;
     if (done_ != nullptr) done_(whom_);
   }
-  void release(
-      const worker::Answer& answer) noexcept;  ///< What stays there for it: nobody wants it.
+  /// What stays there for it: nobody wants it.
+  void release(const worker::Answer& answer) noexcept;
   Error blame(Error told) const;
   /// Inputs that lie on that worker; without one, on the worker that was called.
   void lose_those_of(const Where* peer) const;
@@ -134,7 +135,7 @@ class LineImpl final : public Line, public ClientStream {
                                           std::span<const Tensor* const> inputs,
                                           std::span<const ModelPort> ports,
                                           const InferOptions& options) override;
-  void release(const std::vector<std::string>& tickets) override;
+  void release(const std::set<std::string>& tickets) override;
   [[nodiscard]] int most_calls() const override { return most_calls_; }
   std::optional<Error> broken() override {
     const std::scoped_lock lock(mutex_);
@@ -176,7 +177,7 @@ class LineImpl final : public Line, public ClientStream {
 
 Status LineImpl::start(const Connection& connection, ::grpc::CompletionQueue& queue) {
   worker::RunRequest open;
-  open.mutable_open()->set_session(options_.session);
+  begin_part(open, &worker::RunRequest::set_allocated_open).set_session(options_.session);
   PENSTOCK_TRY(auto message, write(open));
   begin(connection, kRun, queue);
   send(kNoCall, std::move(message));
@@ -248,21 +249,20 @@ void LineImpl::break_off(const Error& why) {
   ClientStream::break_off();
 }
 
-void LineImpl::release(const std::vector<std::string>& tickets) {
+void LineImpl::release(const std::set<std::string>& tickets) {
   worker::RunRequest request;
-  for (const auto& ticket : tickets) request.mutable_release()->add_tickets(ticket);
+  auto& release = begin_part(request, &worker::RunRequest::set_allocated_release);
+  for (const auto& ticket : tickets) release.add_tickets(ticket);
   if (auto message = write(request)) send(kNoCall, *std::move(message));
 }
 
 /// Where there is no memory to say so the line ends, and with it what the worker does for it.
 void LineImpl::cancel(std::uint64_t number, const std::string& lost) noexcept {
   try {
-    // Made first: a request whose own part finds no memory is destroyed with a part that is none.
-    auto cancel = std::make_unique<worker::Cancel>();
-    cancel->set_number(number);
-    cancel->set_lost(lost);
     worker::RunRequest request;
-    request.set_allocated_cancel(cancel.release());
+    auto& cancel = begin_part(request, &worker::RunRequest::set_allocated_cancel);
+    cancel.set_number(number);
+    cancel.set_lost(lost);
     if (auto message = write(request)) send(kNoCall, *std::move(message));
   } catch (const std::bad_alloc&) {
     break_off(out_of_memory());
@@ -280,7 +280,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
   }
   const auto line = std::static_pointer_cast<LineImpl>(shared_from_this());
   worker::RunRequest request;
-  auto& asked = *request.mutable_call();
+  auto& asked = begin_part(request, &worker::RunRequest::set_allocated_call);
   asked.set_stage(stage);
   asked.set_frame(options.frame);
   if (options.deadline_ns != INT64_MAX) {
@@ -305,8 +305,9 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
       continue;
     }
     const Held& far = *options.far[i];
-    input.mutable_ticket()->set_id(far.ticket());
-    if (far.address() != options_.address) input.mutable_ticket()->set_address(far.address());
+    auto& ticket = begin_part(input, &worker::Input::set_allocated_ticket);
+    ticket.set_id(far.ticket());
+    if (far.address() != options_.address) ticket.set_address(far.address());
   }
   for (const char stays : options.stay) {
     auto& output = *asked.add_outputs();

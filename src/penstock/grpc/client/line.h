@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ class Line {
                                                   std::span<const ModelPort> ports,
                                                   const InferOptions& options) = 0;
   /// The worker may free these. Any thread.
-  virtual void release(const std::vector<std::string>& tickets) = 0;
+  virtual void release(const std::set<std::string>& tickets) = 0;
   /// That the worker wants in progress here, at most.
   [[nodiscard]] virtual int most_calls() const = 0;
   /// Why the stream has ended, if it has.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "penstock/base/thread.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -70,7 +71,7 @@ bool Session::State::exchange(const worker::SessionRequest& request,
 
 Status Session::State::greet() {
   worker::SessionRequest request;
-  auto& open = *request.mutable_open();
+  auto& open = begin_part(request, &worker::SessionRequest::set_allocated_open);
   open.set_protocol(kWorkerProtocol);
   open.set_session(wanted.id);
   open.set_lease_ns(std::max<std::chrono::nanoseconds>(kLeastLease, options.patience * 2).count());
@@ -98,7 +99,7 @@ void Session::State::beat(std::promise<Status>& opened) {
   for (std::uint64_t number = 1;; ++number) {
     if (changed.wait_for(lock, between, [&] { return closes; })) break;
     lock.unlock();
-    request.mutable_beat()->set_number(number);
+    begin_part(request, &worker::SessionRequest::set_allocated_beat).set_number(number);
     const bool echoed = exchange(request, response);
     lock.lock();
     if (!echoed) break;

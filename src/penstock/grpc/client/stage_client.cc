@@ -22,6 +22,7 @@
 #include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/line.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/session.h"
@@ -66,7 +67,7 @@ Error unreadable(const Content& content) {
 Status send_pieces(const Content& content, const std::string& session,
                    ::grpc::ClientWriter<worker::PutContentRequest>& writer) {
   worker::PutContentRequest request;
-  auto& head = *request.mutable_head();
+  auto& head = begin_part(request, &worker::PutContentRequest::set_allocated_head);
   head.set_session(session);
   head.set_sha256(content.sha256);
   const bool in_memory = content.bytes != nullptr;

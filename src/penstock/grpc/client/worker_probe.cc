@@ -16,6 +16,7 @@
 #include "penstock/base/version.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/moving.h"
+#include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/worker_messages.h"
@@ -162,7 +163,7 @@ Status WorkerProbe::State::open(const std::vector<std::string>& peers) {
   connection.introduce(session_context);
   stream = stub->Session(&session_context);
   worker::SessionRequest request;
-  auto& asked = *request.mutable_open();
+  auto& asked = begin_part(request, &worker::SessionRequest::set_allocated_open);
   asked.set_protocol(kWorkerProtocol);
   asked.set_caller(concat("penstock ", version(), ", measuring"));
   asked.set_lease_ns(std::chrono::nanoseconds(kLease).count());
@@ -188,7 +189,7 @@ void WorkerProbe::State::beat() {
     wake.wait_for(lock, kBeat, [this] { return leaving; });
     if (leaving) break;
     lock.unlock();
-    request.mutable_beat()->set_number(number);
+    begin_part(request, &worker::SessionRequest::set_allocated_beat).set_number(number);
     const bool alive = stream->Write(request) && stream->Read(&response);
     lock.lock();
     if (!alive) break;
@@ -252,7 +253,7 @@ Status WorkerProbe::State::put(const std::filesystem::path& file, const std::str
   const auto writer = stub->PutContent(&context, &response);
   worker::PutContentRequest request;
   std::error_code error;
-  auto& head = *request.mutable_head();
+  auto& head = begin_part(request, &worker::PutContentRequest::set_allocated_head);
   head.set_session(session);
   head.set_sha256(sha256);
   head.set_bytes(std::filesystem::file_size(file, error));
