@@ -19,9 +19,10 @@ static int fail(penstock_error* error) {
 
 /* Fills every input in place, in the pipeline's own memory: nothing is copied. Open dimensions keep
  * their bound. */
-static int32_t push(penstock_pipeline* pipeline, int frame, penstock_error** error) {
+static int32_t push(penstock_pipeline* pipeline, int frame, int64_t timeout_ns,
+                    penstock_error** error) {
   penstock_tensor* inputs = NULL;
-  const int32_t code = penstock_acquire_input(pipeline, PENSTOCK_FOR_EVER, &inputs, error);
+  const int32_t code = penstock_acquire_input(pipeline, timeout_ns, &inputs, error);
   if (code != PENSTOCK_OK) return code;
   for (size_t i = 0; i < penstock_input_count(pipeline); ++i) {
     memset(inputs[i].data, 0, inputs[i].capacity_bytes);
@@ -47,15 +48,33 @@ static void print(const penstock_pipeline* pipeline, const penstock_result* resu
   printf("\n");
 }
 
-/* One thread is enough: it pushes while there is room, and pops where there is none. */
+/* Pushes while there is room, which a pop makes where there is none: it waits for room only while no
+ * frame is in the pipeline. How many have room is the package's own, one perhaps. */
+static int32_t fill(penstock_pipeline* pipeline, int frames, int popped, int* pushed,
+                    penstock_error** error) {
+  while (*pushed < frames) {
+    const int waits = *pushed == popped;
+    penstock_error* full = NULL;
+    const int32_t code =
+        push(pipeline, *pushed, waits ? PENSTOCK_FOR_EVER : PENSTOCK_NO_WAIT, &full);
+    if (code == PENSTOCK_DEADLINE_EXCEEDED && !waits) {
+      penstock_error_free(full);
+      return PENSTOCK_OK;
+    }
+    *error = full;
+    if (code != PENSTOCK_OK) return code;
+    ++*pushed;
+  }
+  return PENSTOCK_OK;
+}
+
+/* One thread is enough. */
 static int32_t run(penstock_pipeline* pipeline, int frames, penstock_error** error) {
   for (int popped = 0, pushed = 0; popped < frames; ++popped) {
-    for (; pushed < frames && pushed < popped + 2; ++pushed) {
-      const int32_t code = push(pipeline, pushed, error);
-      if (code != PENSTOCK_OK) return code;
-    }
+    int32_t code = fill(pipeline, frames, popped, &pushed, error);
+    if (code != PENSTOCK_OK) return code;
     penstock_result* result = NULL;
-    const int32_t code = penstock_pop(pipeline, PENSTOCK_FOR_EVER, &result, error);
+    code = penstock_pop(pipeline, PENSTOCK_FOR_EVER, &result, error);
     if (code != PENSTOCK_OK) return code;
     print(pipeline, result);
     penstock_result_free(result);

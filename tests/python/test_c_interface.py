@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +140,23 @@ def test_a_model_is_cut_loaded_and_run(library: Library, model: Path) -> None:
         np.testing.assert_array_equal(library.pop(pipeline), expected(value))
     library.c.penstock_free(pipeline)
     assert library.c.penstock_version().decode() == penstock.__version__
+
+
+def test_the_example_runs_a_package_with_room_for_one_frame(model: Path, tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler here")
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    library = next(Path(line[line.index("/") :]) for line in maps if "libpenstock.so" in line)
+    root = Path(__file__).resolve().parents[2]
+    headers = [f"-I{root / 'src'}", f"-I{root / 'src/penstock/c'}"]
+    program = tmp_path / "frames"
+    command = ["cc", "-std=c99", "-Wall", "-Werror", *headers, root / "examples/c/main.c", "-o", program, library]
+    subprocess.run([*command, f"-Wl,-rpath,{library.parent}"], check=True)
+    penstock.split(model, capacity=1, output=tmp_path / "one.penstock").shut_down()
+    done = subprocess.run(
+        [program, tmp_path / "one.penstock", "3"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["frame", f"{i}:"] for i in range(3)], done
 
 
 def test_an_error_has_its_parts(library: Library, model: Path, tmp_path: Path) -> None:
