@@ -140,9 +140,8 @@ def test_a_failing_frame_is_reported_and_the_others_run(penstock, lookup, tmp_pa
 
 @pytest.mark.parametrize("command", [("run", "--frames", "1"), ("bench", "--seconds", "0.1")])
 def test_a_random_frame_that_fails_tells_what_to_bind(penstock, well, tmp_path, command):
-    pads = np.array([0, 1, 0, 1])
-    node = helper.make_node("Pad", ["x", "pads"], ["y"], mode="reflect")
-    model = save(tmp_path, "pad", [node], [value("x", [1, "n"])], [value("y", [1, "m"])], {"pads": pads})
+    node = helper.make_node("Gather", ["x", "third"], ["y"], axis=1)
+    model = save(tmp_path, "third", [node], [value("x", [1, "n"])], [value("y", [1])], {"third": np.array(3)})
     outcome = penstock(command[0], model, *command[1:])
     assert outcome.code == 1
     assert "the inputs were random, open dimensions taken as 1 in 'x': fix sizes (--shape," in outcome.error

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <variant>
+#include <vector>
 
 #include "penstock/graph/inference.h"
 
@@ -65,7 +67,39 @@ bool is_shorter_than_window(const Graph& graph, const Node& node) {
   return window && signal.size() > 1 && signal[1].size <= *window;
 }
 
-/// What inference lets pass: a reshape to another count, a window larger than what it slides over.
+/// The whole numbers of a constant input; none where that is none.
+std::vector<std::int64_t> integers_in(const Graph& graph, const Node& node, std::size_t input) {
+  if (node.inputs.size() <= input || node.inputs[input] == ValueId::kNone) return {};
+  const auto& constant = graph.value(node.inputs[input]).constant;
+  if (!constant || constant->dtype() != DType::kI64) return {};
+  const auto list = constant->as<std::int64_t>();
+  return {list.begin(), list.end()};
+}
+
+/// What is mirrored at its ends is longer than what is added there.
+bool is_too_short_for_mirror(const Graph& graph, const Node& node) {
+  const auto* mode = node.find("mode");
+  const auto* name = mode == nullptr ? nullptr : std::get_if<std::string>(&mode->value);
+  if (name == nullptr || *name != "reflect") return false;
+  constexpr std::size_t kPads = 1, kAxes = 3;
+  auto pads = integers_in(graph, node, kPads);
+  if (pads.empty()) pads = node.ints_or("pads", {});
+  const auto axes = integers_in(graph, node, kAxes);
+  const auto& dims = graph.value(node.inputs.front()).type.dims;
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const auto count = static_cast<std::int64_t>(pads.size() / 2);
+  for (std::int64_t i = 0; i < count; ++i) {
+    auto axis = axes.empty() ? i : static_cast<std::size_t>(i) < axes.size() ? axes[i] : rank;
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank || !dims[axis].fixed()) continue;
+    const auto added = std::max(pads[i], pads[i + count]);
+    if (added > 0 && dims[axis].size <= added) return true;
+  }
+  return false;
+}
+
+/// What inference lets pass: a reshape to another count, a window larger than what it slides over,
+/// a mirror of more than there is.
 bool does_not_fit(const Graph& graph, const Node& node) {
   if (node.inputs.empty() || node.inputs.front() == ValueId::kNone || node.outputs.empty() ||
       node.outputs.front() == ValueId::kNone) {
@@ -75,6 +109,7 @@ bool does_not_fit(const Graph& graph, const Node& node) {
   const auto& made = graph.value(node.outputs.front()).type;
   if (node.op == "Reshape") return read && count_of(made) && *read != *count_of(made);
   if (node.op == "STFT") return read && is_shorter_than_window(graph, node);
+  if (node.op == "Pad") return is_too_short_for_mirror(graph, node);
   const bool slides = node.op.ends_with("Conv") || node.op.ends_with("Pool");
   return slides && read && made.ranked && !count_of(made);
 }

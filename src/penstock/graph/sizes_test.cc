@@ -16,13 +16,14 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-Graph graph_of(const std::string& text) {
-  return import_text(R"(<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g )" + text);
+Graph graph_of(const std::string& text, int opset = 17) {
+  return import_text(
+      concat("<ir_version: 8, opset_import: [\"\" : ", opset, ", \"ai.onnx.ml\" : 3]> g ", text));
 }
 
 /// "1x3x28x28": what the input `x` is in a frame of which nobody says more.
-std::string size_in(const std::string& text) {
-  const auto graph = graph_of(text);
+std::string size_in(const std::string& text, int opset = 17) {
+  const auto graph = graph_of(text, opset);
   return join(graph.value(*graph.find_value("x")).type.dims, "x",
               [](const Dim& dim) { return std::to_string(dim.likely()); });
 }
@@ -74,6 +75,17 @@ TEST(Sizes, AreLongerThanWindowsOfSpectra) {
         s = Unsqueeze(x, last)
         y = STFT(s, step, w) })"),
             "1x512");
+}
+
+TEST(Sizes, AreLongerThanWhatIsMirrored) {
+  const std::string signal = "(float[1, t] x) => (float[1, s] y) <int64[4] ends = {0, 40, 0, 9}> ";
+  EXPECT_EQ(size_in(signal + R"({ y = Pad<mode = "reflect">(x, ends) })"), "1x64");
+  EXPECT_EQ(size_in(signal + "{ y = Pad(x, ends) }"), "1x1");
+  EXPECT_EQ(size_in(R"((float[3, t] x) => (float[3, s] y)
+      <int64[2] ends = {0, 8}, int64[1] last = {-1}> {
+        y = Pad<mode = "reflect">(x, ends, , last) })",
+                    18),
+            "3x16");
 }
 
 TEST(Sizes, ReachWhatStandsBehind) {
