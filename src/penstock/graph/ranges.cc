@@ -201,7 +201,17 @@ void multiplies(RangeSite& site) {
   }
 }
 
+/// Whole numbers are divided by none that is 0.
+void has_divisor(RangeSite& site) {
+  if (!site.has(1)) return;
+  const auto& type = site.value(1).type;
+  const bool whole =
+      type.kind == Type::Kind::kTensor && type.dtype != DType::kUndefined && !is_float(type.dtype);
+  if (whole) site.ask(1, WholeRange{1, kShortLength});
+}
+
 void divides(RangeSite& site) {
+  has_divisor(site);
   const auto made = site.made();
   const auto by = site.extremes(1);
   if (!made || !by || by->first <= 0) return;
@@ -429,6 +439,7 @@ const std::unordered_map<std::string, RangeRule>& rules() {
     table["Sub"] = subtracts;
     table["Mul"] = multiplies;
     table["Div"] = divides;
+    table["Mod"] = has_divisor;
     table["Neg"] = negates;
     table["GatherND"] = gathers_rows;
     table["ScatterND"] = scatters_rows;

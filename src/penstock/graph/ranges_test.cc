@@ -26,6 +26,12 @@ std::string range_in(const std::string& graph, const std::string& name = "i") {
       name);
 }
 
+TEST(Ranges, DivideWholeNumbersByNoZero) {
+  EXPECT_EQ(range_in("(int32[4] x, int32[4] i) => (int32[4] y) { y = Div(x, i) }"), "1..8");
+  EXPECT_EQ(range_in("(uint8[4] x, uint8[4] i) => (uint8[4] y) { y = Mod(x, i) }"), "1..8");
+  EXPECT_EQ(range_in("(float[4] x, float[4] i) => (float[4] y) { y = Div(x, i) }"), "none");
+}
+
 TEST(Ranges, KeepIndicesInsideTheirAxis) {
   EXPECT_EQ(range_in("(float[30, 4] t, int64[5] i) => (float[5, 4] y) { y = Gather(t, i) }"),
             "0..29");
