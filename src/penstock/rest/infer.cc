@@ -302,17 +302,17 @@ Result<InferBody> read_raw_infer(const http::Body& body, const serve::ModelDescr
                             "' has ", model.inputs.size());
   }
   const auto& tensor = model.inputs.front();
-  std::vector<std::int64_t> dims = tensor.dims;
+  std::vector<std::int64_t> dims = tensor.dims, one = dims;
   const auto open = std::ranges::count(dims, -1);
-  std::uint64_t item = std::max<std::uint64_t>(bytes_of(tensor.dtype, 1), 1);
-  for (const std::int64_t dim : dims)
-    item *= static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 1));
+  for (auto& dim : one) dim = std::max<std::int64_t>(dim, 1);
+  const auto items = count_elements(one);
+  if (!items) return Error(items.error()).within({Where::kInput, tensor.name});
   const bool strings = tensor.dtype == DType::kString;
-  if (open > 1 || (strings && open != static_cast<std::int64_t>(dims.size()) && item != 1)) {
+  if (open > 1 || (strings && open != static_cast<std::int64_t>(dims.size()) && *items != 1)) {
     return invalid_argument("a body of bytes alone is for inputs with one open dimension; '",
                             tensor.name, "' has ", open);
   }
-  const std::uint64_t fills = strings ? 1 : body.size / item;
+  const std::uint64_t fills = strings ? 1 : body.size / bytes_of(tensor.dtype, *items);
   std::ranges::replace(dims, std::int64_t{-1}, static_cast<std::int64_t>(fills));
   InferBody read;
   read.all_binary = true;

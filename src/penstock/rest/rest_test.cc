@@ -283,6 +283,10 @@ TEST(ReadRawInfer, SaysWhatDoesNotFit) {
   EXPECT_FALSE(read_raw_infer(body_of("1234"), model_of(DType::kF32, {-1, -1})));
   EXPECT_FALSE(read_raw_infer(body_of("hello"), model_of(DType::kString, {2})));
   EXPECT_FALSE(read_raw_infer(body_of(""), model_of(DType::kF32, {1})));
+  const std::int64_t many = std::int64_t{1} << 32;
+  const auto endless = read_raw_infer(body_of("1234"), model_of(DType::kF32, {-1, many, many}));
+  ASSERT_FALSE(endless);
+  EXPECT_THAT(endless.error().message(), HasSubstr("input 'x': shape [1,4294967296,4294967296]"));
 }
 
 serve::ReplyOutput output_of(const std::string& name, std::vector<float> values, bool binary) {
