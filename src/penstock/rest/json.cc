@@ -1,7 +1,11 @@
 // Parses with simdjson and reads fields by type; errors name what was expected and found.
 #include "penstock/rest/json.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <string>
+#include <system_error>
 #include <type_traits>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +20,52 @@ std::string number_of(const Element& element) {
   std::int64_t value = 0;
   if (element.get(value) == simdjson::SUCCESS) return std::to_string(value);
   return std::string(kind_of(element));
+}
+
+/// Where a number that begins at `at` ends.
+std::size_t end_of_number(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of("+-.0123456789Ee", at), text.size());
+}
+
+bool is_beyond_64_bits(std::string_view number) {
+  const auto overflows = [&](auto wide) {
+    const char* end = number.data() + number.size();
+    const auto [stop, failed] = std::from_chars(number.data(), end, wide);
+    return failed == std::errc::result_out_of_range && stop == end;
+  };
+  return number.starts_with('-') ? overflows(std::int64_t{0}) : overflows(std::uint64_t{0});
+}
+
+/// As JavaScript writes 1e20: digits alone. simdjson takes such a number with an exponent.
+std::string with_exponents(std::string_view text) {
+  std::string rewritten;
+  std::size_t copied = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char letter = text[i];
+    if (letter == '"') in_string = !in_string;
+    if (in_string && letter == '\\') ++i;
+    const bool number = !in_string && (letter == '-' || (letter >= '0' && letter <= '9'));
+    if (!number) {
+      ++i;
+      continue;
+    }
+    const std::size_t end = end_of_number(text, i);
+    if (is_beyond_64_bits(text.substr(i, end - i))) {
+      rewritten.append(text.substr(copied, end - copied)).append("e0");
+      copied = end;
+    }
+    i = end;
+  }
+  return rewritten.append(text.substr(copied));
+}
+
+/// `text` has room for simdjson behind its end.
+simdjson::error_code parse_text(simdjson::dom::parser& parser, std::string_view text,
+                                Element& root) {
+  const auto failed = parser.allocate(text.size(), kMostOpen);
+  if (failed != simdjson::SUCCESS) return failed;
+  return parser.parse(text.data(), text.size(), false).get(root);
 }
 
 template <typename T>
@@ -43,9 +93,14 @@ Result<std::optional<T>> field(const Object& object, std::string_view name,
 Result<Object> parse_object(simdjson::dom::parser& parser, std::string_view text) {
   if (text.empty()) return invalid_argument("expected a JSON object, found nothing");
   Element root;
-  auto failed = parser.allocate(text.size(), kMostOpen);
-  if (failed == simdjson::SUCCESS) {
-    failed = parser.parse(text.data(), text.size(), false).get(root);
+  auto failed = parse_text(parser, text, root);
+  // Which error tells of a whole number beyond 64 bits depends on the version of simdjson.
+  if (failed != simdjson::SUCCESS && failed != simdjson::MEMALLOC &&
+      failed != simdjson::DEPTH_ERROR) {
+    std::string rewritten = with_exponents(text);
+    const std::size_t size = rewritten.size();
+    rewritten.append(simdjson::SIMDJSON_PADDING, '\0');
+    failed = parse_text(parser, std::string_view(rewritten).substr(0, size), root);
   }
   if (failed == simdjson::MEMALLOC) {
     return make_error(Code::kResourceExhausted, "no memory to read the JSON");

@@ -82,6 +82,21 @@ TEST(ReadInfer, TakesEachTypeThatJsonHolds) {
   EXPECT_THAT(tensor("BYTES", R"(["a\u00e9",""])").strings(), ElementsAre("a\u00e9", ""));
 }
 
+TEST(ReadInfer, TakesWholeNumbersInDigitsBeyond64Bits) {
+  const auto read_one = read(
+      R"({"id":"18446744073709551616\\\"99999999999999999999,","inputs":[{"name":"x","shape":[6],)"
+      R"("datatype":"FP64","data":[18446744073709551616,-9223372036854775809,)"
+      R"(18446744073709551615,-9223372036854775808,100000000000000000000e1,[99999999999999999999]]},)"
+      R"({"name":"y","shape":[2],"datatype":"INT64","data":[-9223372036854775808,1]}]})");
+  ASSERT_TRUE(read_one) << read_one.error().message();
+  const auto& inputs = read_one->request.inputs;
+  EXPECT_EQ(read_one->request.id, R"(18446744073709551616\"99999999999999999999,)");
+  EXPECT_THAT(values_of<double>(inputs.at(0).value),
+              ElementsAre(0x1p64, -0x1p63, 0x1p64, -0x1p63, 1e21, 1e20));
+  EXPECT_THAT(values_of<std::int64_t>(inputs.at(1).value),
+              ElementsAre(std::numeric_limits<std::int64_t>::min(), 1));
+}
+
 TEST(ReadInfer, TakesBytesBehindTheJsonInTheirOrder) {
   const std::string json =
       R"({"inputs":[{"name":"a","shape":[2],"datatype":"INT32","parameters":{"binary_data_size":8}},)"
@@ -222,7 +237,11 @@ TEST(ReadInfer, SaysWhatIsWrong) {
       {input(R"("datatype":"UINT8","shape":[2],"data":[1,-1])"),
        "element 1 of its data: -1 does not"},
       {input(R"("datatype":"INT64","shape":[1],"data":[9223372036854775808])"), "does not fit"},
-      {input(R"("datatype":"UINT64","shape":[1],"data":[18446744073709551616])"), "not JSON"},
+      {input(R"("datatype":"UINT64","shape":[1],"data":[18446744073709551616])"),
+       "element 0 of its data: 1.8446744073709552e+19 does not fit"},
+      {input(R"("datatype":"FP64","shape":[1],"data":[1e400])"), "not JSON"},
+      {input(R"("datatype":"FP64","shape":[1],"data":[018446744073709551616])"), "not JSON"},
+      {input(R"("datatype":"FP64","shape":[1],"data":[18446744073709551616x])"), "not JSON"},
       {input(R"("datatype":"BOOL","shape":[1],"data":[1])"),
        "expected true or false, found an int"},
       {input(R"("datatype":"BYTES","shape":[1],"data":[1])"),
