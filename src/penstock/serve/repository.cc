@@ -437,12 +437,15 @@ Result<bool> Repository::is_ready(const std::string& name, const std::string& ve
 
 bool Repository::all_ready() const {
   const std::scoped_lock lock(mutex_);
-  const auto is_well = [](const auto& version) {
-    const Version& held = version.second;
-    return held.model != nullptr ? !held.model->closed_by() : held.reason == "unloaded";
+  const auto is_well = [&](const std::string& name, std::uint64_t number, const Version& version) {
+    const auto given = given_.find(name);
+    if (given == given_.end() || !given->second.contains(number)) return true;  // A client sent it.
+    return version.model != nullptr ? !version.model->closed_by() : version.reason == "unloaded";
   };
   return !draining_ && std::ranges::all_of(models_, [&](const auto& model) {
-    return std::ranges::all_of(model.second, is_well);
+    return std::ranges::all_of(model.second, [&](const auto& held) {
+      return is_well(model.first, held.first, held.second);
+    });
   });
 }
 

@@ -683,6 +683,35 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
   EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
 }
 
+/// Whoever sends requests by readiness must not leave a server because a client uploads a model.
+TEST_F(ServerTest, ItIsReadyWhileAnUploadedVersionComesToStand) {
+  add_model("held_sum", "total", true);
+  const auto package = options_.models.front().path;
+  start();
+  LoadOptions sent{.config = "{}", .files = {}, .constants = {}, .states = {}};
+  for (const auto& file : std::filesystem::directory_iterator(package)) {
+    std::ifstream from(file.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(from), {}};
+    for (const char* version : {"1/", "7/"})
+      sent.files[version + file.path().filename().string()] = bytes;
+  }
+  const auto held = infer(in_sequence(request("held_sum", 1), 5, true, true));
+  barrier_.wait_for_arrivals(1);
+  auto loaded = std::async(std::launch::async, [&] { return server_->load("held_sum", sent); });
+  const auto is_loading = [&] {
+    return std::ranges::any_of(server_->index(false), [](const auto& entry) {
+      return entry.version == "7" && entry.state == "LOADING";
+    });
+  };
+  while (!is_loading()) std::this_thread::yield();  // Until the frame of version 1 is computed.
+  EXPECT_TRUE(server_->ready());
+  EXPECT_FALSE(*server_->model_ready("held_sum", "7"));
+  barrier_.open();
+  const Status done = loaded.get();
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(*server_->model_ready("held_sum", "7"));
+}
+
 TEST_F(ServerTest, WhatALoadBindsIsRefusedByName) {
   add_model("double", "y");
   start();
