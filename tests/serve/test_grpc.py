@@ -193,6 +193,23 @@ def test_it_serves_on_after_more_connections_than_descriptors(models: list[str])
     assert server.end() == 0
 
 
+def test_memory_regions_are_for_clients_of_this_machine(models: list[str]) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        try:
+            found.connect(("192.0.2.1", 9))  # Nothing is sent: the system says which address it would be from.
+        except OSError:
+            pytest.skip("this machine has no address but its loopback one")
+        host = found.getsockname()[0]
+    if host.startswith("127."):
+        pytest.skip("this machine has no address but its loopback one")
+    server = Server(*models, "--http", "0.0.0.0:0", "--insecure", listen="0.0.0.0:0")
+    grpc, http = (f"{host}:{address.rpartition(':')[2]}" for address in (server.address, server.http_address()))
+    case = "is_kept_from_memory"
+    here = f"127.0.0.1:{grpc.rpartition(':')[2]}"
+    run_client("grpc_client.py", here, case, f"{grpc},{http}", case=case)
+    assert server.end() == 0, server.errors
+
+
 @pytest.mark.sweep(of=3)
 def test_it_speaks_tls_and_asks_for_certificates(models: list[str], tmp_path: Path) -> None:
     make_certificates(tmp_path)

@@ -85,9 +85,14 @@ class UnaryCall final : public ::grpc::ServerUnaryReactor {
 
 }  // namespace
 
-Result<serve::Request> read_call(const ::grpc::CallbackServerContext& context,
+Result<serve::Request> read_call(const serve::Access& access,
+                                 const ::grpc::CallbackServerContext& context,
                                  const ::grpc::ByteBuffer& message, std::string& id) {
   PENSTOCK_TRY(auto request, read_request(message, id));
+  if (request.uses_regions()) {
+    const auto may = check_caller(access, serve::Right::kSharedMemory, context);
+    if (!may) return may.error();
+  }
   const auto deadline = deadline_of(context);
   if (deadline) request.deadline = std::min(*deadline, request.deadline.value_or(*deadline));
   request.connection = connection_of(context);
@@ -105,7 +110,7 @@ Result<serve::Request> read_call(const ::grpc::CallbackServerContext& context,
   line.received(message.Length());
   auto client = check_caller(access, serve::Right::kInfer, context);
   if (client) line.client(*client);
-  auto request = client ? read_call(context, message, id) : std::move(client).error();
+  auto request = client ? read_call(access, context, message, id) : std::move(client).error();
   return UnaryCall::start(server, std::move(request), std::move(line), reply);
 }
 

@@ -11,7 +11,9 @@
 namespace penstock::grpc {
 
 /// The request as the wire has it, with what the call itself says.
-Result<serve::Request> read_call(const ::grpc::CallbackServerContext& context,
+/// \error kPermissionDenied  a tensor lies in a region, and its client may not share memory.
+Result<serve::Request> read_call(const serve::Access& access,
+                                 const ::grpc::CallbackServerContext& context,
                                  const ::grpc::ByteBuffer& message, std::string& id);
 
 ::grpc::ServerUnaryReactor* infer(serve::Server& server, const serve::Access& access,

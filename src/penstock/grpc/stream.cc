@@ -27,7 +27,7 @@ class StreamCall final : public Reactor {
   static StreamCall* start(serve::Server& server, const serve::Access& access,
                            serve::AccessLog* log, const ::grpc::CallbackServerContext& context,
                            std::size_t most) {
-    const std::shared_ptr<StreamCall> call(new StreamCall(server, log, context, most));
+    const std::shared_ptr<StreamCall> call(new StreamCall(server, access, log, context, most));
     call->self_ = call;
     auto client = check_caller(access, serve::Right::kInfer, context);
     if (client) {
@@ -51,7 +51,7 @@ class StreamCall final : public Reactor {
       const std::scoped_lock lock(mutex_);
       slots_.push_back(slot);
     }
-    auto request = read_call(context_, message_, slot->id);
+    auto request = read_call(access_, context_, message_, slot->id);
     message_.Clear();
     if (request) {
       slot->log.asks(*request);
@@ -98,9 +98,10 @@ class StreamCall final : public Reactor {
 
   static constexpr const char* kMethod = "ModelStreamInfer";
 
-  StreamCall(serve::Server& server, serve::AccessLog* log,
+  StreamCall(serve::Server& server, const serve::Access& access, serve::AccessLog* log,
              const ::grpc::CallbackServerContext& context, std::size_t most)
       : server_(server),
+        access_(access),
         log_(log),
         context_(context),
         most_(most),
@@ -205,6 +206,7 @@ class StreamCall final : public Reactor {
   }
 
   serve::Server& server_;
+  const serve::Access& access_;
   serve::AccessLog* const log_;
   std::string client_;  // Whose rights the requests have.
   const ::grpc::CallbackServerContext& context_;

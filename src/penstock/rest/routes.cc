@@ -64,6 +64,14 @@ Result<std::optional<std::size_t>> json_bytes_of(const Request& request) {
   return bytes == 0 ? std::optional<std::size_t>() : std::optional(bytes);
 }
 
+/// The name of the client that has the right.
+Result<std::string> check_client(const serve::Access& access, Right right, const Request& request) {
+  const std::string authorization = header_of(request, "authorization");
+  return access.check(right, {.token = std::string(serve::bearer_token(authorization)),
+                              .certificate_name = request.peer.certificate_name,
+                              .local = request.peer.local});
+}
+
 class Routes {
  public:
   Routes(serve::Server& server, const serve::Access& access, serve::Worker& worker,
@@ -91,13 +99,10 @@ class Routes {
     return [&access = access_, right,
             at_home = at_home_](Request& request) -> std::optional<Response> {
       const std::string authorization = header_of(request, "authorization");
-      const std::string token(serve::bearer_token(authorization));
-      if (token.empty() || !access.takes_tokens()) {
+      if (serve::bearer_token(authorization).empty() || !access.takes_tokens()) {
         if (auto refused = http::refuse_page(request, at_home)) return refused;
       }
-      auto client = access.check(right, {.token = token,
-                                         .certificate_name = request.peer.certificate_name,
-                                         .local = request.peer.local});
+      auto client = check_client(access, right, request);
       if (!client) return response_of(client.error());
       request.client = *std::move(client);
       return std::nullopt;
@@ -154,8 +159,9 @@ class Routes {
     for (const char* path :
          {"/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer"}) {
       add("POST", path, Right::kInfer,
-          [&server = server_](const Request& request, const Responder& responder) {
-            infer(server, request, responder);
+          [&server = server_, &access = access_](const Request& request,
+                                                 const Responder& responder) {
+            infer(server, access, request, responder);
           });
     }
   }
@@ -178,9 +184,15 @@ class Routes {
     return all ? json_response(statistics_json(*all)) : response_of(all.error());
   }
 
-  static Result<InferBody> read(const serve::Server& server, const Request& request) {
+  static Result<InferBody> read(const serve::Server& server, const serve::Access& access,
+                                const Request& request) {
     PENSTOCK_TRY(const auto json_bytes, json_bytes_of(request));
-    if (json_bytes) return read_infer(request.body, *json_bytes);
+    if (json_bytes) {
+      auto read = read_infer(request.body, *json_bytes);
+      if (!read || !read->request.uses_regions()) return read;
+      const auto may = check_client(access, Right::kSharedMemory, request);
+      return may ? std::move(read) : may.error();
+    }
     PENSTOCK_TRY(const auto model,
                  server.describe(captured(request, "model"), captured(request, "version")));
     return read_raw_infer(request.body, model);
@@ -210,11 +222,12 @@ class Routes {
     return response;
   }
 
-  static void infer(serve::Server& server, const Request& request, const Responder& responder) {
+  static void infer(serve::Server& server, const serve::Access& access, const Request& request,
+                    const Responder& responder) {
     const auto received = std::chrono::steady_clock::now();
     Wanted wanted{.encoding = header_of(request, "accept-encoding")};
     wanted.notes["model"] = captured(request, "model");
-    auto read_body = read(server, request);
+    auto read_body = read(server, access, request);
     if (!read_body) return responder.send(reply(std::move(read_body).error(), wanted));
     auto& asked = read_body->request;
     asked.model = captured(request, "model");

@@ -1,6 +1,7 @@
 // Request and Reply: what a client asks and what it gets, whichever protocol it speaks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +76,11 @@ struct Request {
   // For the statistics.
   std::chrono::steady_clock::time_point received = std::chrono::steady_clock::now();
   std::uint32_t copies = 0;  ///< Tensors that the protocol's reader copied.
+
+  [[nodiscard]] bool uses_regions() const {
+    const auto lies_there = [](const auto& tensor) { return tensor.place.has_value(); };
+    return std::ranges::any_of(inputs, lies_there) || std::ranges::any_of(outputs, lies_there);
+  }
 
   /// The client's patience, from the receipt on. 0, and more than a year: it has no end.
   void set_timeout(std::uint64_t microseconds) {

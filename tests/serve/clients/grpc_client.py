@@ -18,6 +18,7 @@ import grpc
 import numpy as np
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
+import tritonclient.http as triton_http
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException, shared_memory
@@ -492,6 +493,44 @@ def shares_memory(client: Client) -> None:
         it.unregister_system_shared_memory()
         assert not it.get_system_shared_memory_status().regions and not it.get_cuda_shared_memory_status().regions
         fails("UNIMPLEMENTED", "system memory only", it.register_cuda_shared_memory, "c", b"AA==", 0, 8)
+    finally:
+        shared_memory.destroy_shared_memory_region(region)
+
+
+def is_kept_from_memory(client: Client) -> None:
+    """A region that a client of the server's machine registered is no business of one elsewhere, who may infer: that
+    one's addresses are the third argument, of gRPC and of HTTP."""
+    of_grpc, of_http = client.model.split(",")
+    key = f"/penstock_{os.getpid()}"
+    region = shared_memory.create_shared_memory_region("mine", key, 64)
+    try:
+        shared_memory.set_shared_memory_region(region, [X])
+        client.triton.register_system_shared_memory("mine", key, 64)
+        there, plain, output = triton.InferInput("x", X.shape, "FP32"), inputs(), triton.InferRequestedOutput("sum")
+        there.set_shared_memory("mine", X.nbytes)
+        output.set_shared_memory("mine", X.nbytes, offset=32)
+        elsewhere = Client(of_grpc, "")
+        asked = {"read": ([there], None), "write": (plain, [output])}
+        for tensors, outputs in asked.values():
+            fails("PERMISSION_DENIED", "server's own machine", elsewhere.triton.infer, "add", tensors, outputs=outputs)
+        request = raw_request()
+        del request.raw_input_contents[:]
+        request.inputs[0].parameters["shared_memory_region"].string_param = "mine"
+        request.inputs[0].parameters["shared_memory_byte_size"].int64_param = X.nbytes
+        replies = list(elsewhere.raw.ModelStreamInfer(iter([request, raw_request()])))
+        assert "server's own machine" in replies[0].error_message and not replies[1].error_message, replies
+        over_http = triton_http.InferenceServerClient(of_http)
+        tensor = triton_http.InferInput("x", list(X.shape), "FP32")
+        tensor.set_shared_memory("mine", X.nbytes)
+        try:
+            over_http.infer("add", [tensor])
+            raise AssertionError("it read the region")
+        except InferenceServerException as error:
+            assert error.status() == "403" and "server's own machine" in error.message(), error
+        assert not shared_memory.get_contents_as_numpy(region, np.float32, [8], 32).any()
+        assert np.array_equal(elsewhere.triton.infer("add", plain).as_numpy("sum"), X + 1)
+        client.triton.infer("add", [there], outputs=[output])
+        assert np.array_equal(shared_memory.get_contents_as_numpy(region, np.float32, [2, 4], 32), X + 1)
     finally:
         shared_memory.destroy_shared_memory_region(region)
 
