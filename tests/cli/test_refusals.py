@@ -303,3 +303,36 @@ def test_nothing_is_foretold_of_a_network_that_runs(well, given):
 def test_every_command_that_takes_a_network_is_tried():
     tried = {invocation.split()[0] for invocation in REFUSALS}
     assert (tried, len(REFUSALS) >= 40) == ({"show", "split", "run", "bench", "build", "verify", "plan", "serve"}, True)
+
+
+@pytest.mark.parametrize(
+    "invocation",
+    [
+        ["split", "chain.onnx", "-o", ""],
+        ["plan", "chain.onnx", "-o", ""],
+        ["build", "chain.onnx", "-o", ""],
+        ["run", "p", "--output", ""],
+        ["run", "p", "--trace", ""],
+        ["run", "p", "--record", ""],
+        ["run", "p", "--metrics", ""],
+        ["run", "p", "--inputs", ""],
+        ["bench", "p", "--model", ""],
+        ["verify", "p", "--model", ""],
+        ["explain", "p", "--html", ""],
+        ["run", "p", "--page", ""],
+        ["serve", "p", "--tokens", ""],
+        ["serve", "p", "--tls-client-authority", ""],
+        ["serve", "p", "--http", ""],
+        ["worker", "--cache", ""],
+        ["top", "--token", ""],
+        ["split", "chain.onnx", "--annotate", "", "-o", "q"],
+    ],
+)
+def test_a_variable_that_is_not_set_is_no_value(penstock, well, tmp_path, invocation):
+    """An empty value, as of "$OUT", would leave out in silence what the option asks for."""
+    well("split", save_chain(tmp_path), "-o", "p")
+    refused = penstock(*invocation)
+    option = invocation[invocation.index("") - 1]
+    assert refused.code == 2
+    assert f"{option}" in refused.err
+    assert "found ''" in refused.err

@@ -54,6 +54,10 @@ using DeclareOptions = void (*)(CLI::App& command, Action& chosen);
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       const std::string& footer);
 
+/// An empty value is a variable of the shell that is not set: what an option asks for would be left
+/// out in silence. What an option says of it itself comes first. Once for each command.
+void refuse_empty_values(CLI::App& command);
+
 /// An option that may be repeated, each time with one value.
 template <typename T>
 CLI::Option* add_list(CLI::App* command, const std::string& name, std::vector<T>& values,

@@ -19,6 +19,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/log.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -58,6 +59,7 @@ void declare_all(CLI::App& app, int& verbosity, Action& chosen) {
         declare_down, declare_completion}) {
     declare(app, chosen);
   }
+  for (auto* command : app.get_subcommands(nullptr)) refuse_empty_values(*command);
 }
 
 std::string message_of_command(const std::vector<std::string>& given, const CLI::App& app) {
@@ -221,6 +223,13 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void refuse_empty_values(CLI::App& command) {
+  for (auto* option : command.get_options()) {
+    const bool has_value = option->get_items_expected_min() > 0;
+    if (option->nonpositional() && has_value) option->check(not_empty("a value"));
+  }
+}
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description,
                       const std::string& footer) {

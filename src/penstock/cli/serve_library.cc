@@ -33,6 +33,7 @@ void load_options(CLI::App& command, const char* entry, Action& chosen) {
                                concat("its library cannot be loaded: ", ::dlerror()));
   }
   reinterpret_cast<DeclareOptions>(declare)(command, chosen);
+  refuse_empty_values(command);
 }
 
 void declare(CLI::App& app, const LoadedCommand& declared, Action& chosen) {

@@ -37,12 +37,19 @@ void tell(const char* what, const std::string& address, const char* path) {
 }
 
 }  // namespace
+/// The address of the page: CLI11 asks no check of an option that needs no value.
+void take_address(std::string& address, const std::string& text) {
+  if (text.empty()) throw CLI::ValidationError("--page", "expected HOST:PORT, found ''");
+  address = text;
+}
+
 
 void add_watch_options(CLI::App* command, WatchArguments& arguments) {
   command
-      ->add_option("--page", arguments.page,
-                   concat("Serve a page of the running pipeline (default: at ", kPageAddress,
-                          "); port 0: any that is free"))
+      ->add_option_function<std::string>(
+          "--page", [&arguments](const std::string& text) { take_address(arguments.page, text); },
+          concat("Serve a page of the running pipeline (default: at ", kPageAddress,
+                 "); port 0: any that is free"))
       ->expected(0, 1)
       ->default_str(kPageAddress)
       ->check(CLI::Validator(address_problem, "", ""))
