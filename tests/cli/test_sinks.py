@@ -148,6 +148,39 @@ def test_outputs_do_not_take_the_place_of_what_is_read(penstock, double, tmp_pat
     np.testing.assert_array_equal(np.load(tmp_path / "folder" / "y.npy"), x)
 
 
+@pytest.mark.parametrize(
+    "results",
+    [
+        ["--output", "p"],
+        ["--output", "p/out"],
+        ["--output", "./p/out.jsonl"],
+        ["--trace", "p/trace.json"],
+        ["--record", "p/played.html"],
+    ],
+)
+def test_results_do_not_spoil_a_package(penstock, well, double, results):
+    well("split", double, "-o", "p")
+    refused = penstock("run", "p", "--frames", "2", *results)
+    assert refused.code == 1
+    assert f"'{results[1]}': results would lie in the package '" in refused.err
+    assert "and spoil it; choose a place outside it" in refused.err
+    well("verify", "p")
+
+
+def test_other_files_do_not_spoil_a_package(penstock, well, double, tmp_path):
+    well("split", double, "-o", "p")
+    well("split", double, "-o", "q.zip")
+    zipped = (tmp_path / "q.zip").read_bytes()
+    refused = penstock("run", "q.zip", "--frames", "2", "--trace", "q.zip")
+    assert (refused.code, (tmp_path / "q.zip").read_bytes()) == (1, zipped)
+    assert "'q.zip': results would take the package's place; choose another name" in refused.err
+    for invocation in (["split", double, "--annotate", "p/stages.onnx"], ["serve", "p", "--access-log", "p/log"]):
+        refused = penstock(*invocation)
+        assert refused.code == 1
+        assert f"'{invocation[-1]}': results would lie in the package '" in refused.err
+    well("verify", "p")
+
+
 def test_results_beside_the_inputs_are_written_again(well, double, tmp_path):
     (tmp_path / "both").mkdir()
     np.save(tmp_path / "both/x.npy", np.ones((2, 3), np.float32))

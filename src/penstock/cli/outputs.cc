@@ -18,6 +18,7 @@
 #include "penstock/base/missing_folder.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/graph/writer.h"
+#include "penstock/plan/package.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::cli {
@@ -161,6 +162,7 @@ Status check_writable(const std::string& option, const fs::path& file, bool in_p
     return make_error(Code::kPermissionDenied, option, " '", file.string(),
                       "': cannot be written: it is a folder; give a file's name");
   }
+  PENSTOCK_CHECK_OK(plan::check_results(file));
   const bool there = in_place && fs::exists(file, unknown);
   if (::access((there ? file : folder).c_str(), W_OK) == 0) return {};
   const std::error_code error(errno, std::generic_category());
@@ -186,6 +188,7 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
     PENSTOCK_CHECK_OK(check_writable("--output", target, false));
   } else if (!target.empty()) {
     PENSTOCK_CHECK_OK(check_kind(target));
+    PENSTOCK_CHECK_OK(plan::check_results(target));
     PENSTOCK_CHECK_OK(make_folder(target));
     PENSTOCK_CHECK_OK(check_leftovers(target, writer.outputs_, frames));
   }

@@ -26,6 +26,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/gateway/serving.h"
 #include "penstock/graph/import.h"
+#include "penstock/plan/package.h"
 
 namespace penstock::cli {
 namespace {
@@ -170,6 +171,8 @@ Status write_trace(const gateway::Serving& serving, const std::filesystem::path&
 Result<int> run(const ServeOptions& options) {
   // What the end could not write would be lost with all that it tells.
   if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
+  const std::filesystem::path log = options.all.access_log;
+  if (!log.empty() && log != "-") PENSTOCK_CHECK_OK(plan::check_results(log));
   PENSTOCK_TRY(const auto serving_options, to_options(options));
   const backend::Registry backends = load_backends();
   const InterruptGuard guard(Hangup::kReload);

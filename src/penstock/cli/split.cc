@@ -15,6 +15,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/cli/package_needs.h"
 #include "penstock/cli/plugins.h"
 #include "penstock/cli/show_plan.h"
@@ -112,6 +113,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
 /// Writes the whole model with the stage of each node, in ONNX's words and in ONNX Runtime's.
 Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
                 const std::filesystem::path& file) {
+  PENSTOCK_CHECK_OK(check_writable("--annotate", file, true));
   PENSTOCK_TRY(const auto stages, partition::assign_stages(graph, split));
   graph::WriteOptions write;
   write.pipeline_stages.assign(graph.nodes.size(), -1);

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/base/address.h"
+#include "penstock/plan/package.h"
 #include "penstock/tune/report.h"
 
 namespace penstock::cli {
@@ -36,13 +37,13 @@ void tell(const char* what, const std::string& address, const char* path) {
   std::fputs(concat("penstock: ", what, " at http://", address, path, "\n").c_str(), stderr);
 }
 
-}  // namespace
 /// The address of the page: CLI11 asks no check of an option that needs no value.
 void take_address(std::string& address, const std::string& text) {
   if (text.empty()) throw CLI::ValidationError("--page", "expected HOST:PORT, found ''");
   address = text;
 }
 
+}  // namespace
 
 void add_watch_options(CLI::App* command, WatchArguments& arguments) {
   command
@@ -77,6 +78,7 @@ Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& pac
   if (guards != nullptr && arguments.page.empty() && arguments.metrics.empty()) {
     return invalid_argument(guards, ": is for --page or --metrics, found neither");
   }
+  if (!arguments.record.empty()) PENSTOCK_CHECK_OK(plan::check_results(arguments.record));
   Watchers watchers;
   if (!arguments.page.empty() || !arguments.record.empty()) {
     gateway::WatchOptions options;

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -70,18 +71,24 @@ bool is_package_folder(const fs::path& folder) {
   return text && (*text).find("\"penstock_plan\"") != std::string::npos;
 }
 
+/// The package that the folder is or lies in.
+std::optional<fs::path> package_around(const fs::path& inner) {
+  std::error_code ignored;
+  for (auto folder = fs::weakly_canonical(fs::absolute(inner, ignored), ignored); !folder.empty();
+       folder = folder.parent_path()) {
+    if (is_package_folder(folder)) return folder;
+    if (folder == folder.root_path()) break;
+  }
+  return std::nullopt;
+}
+
 /// A file more would make the outer package wrong: its own are all listed.
 Status check_outside(const fs::path& target) {
   std::error_code ignored;
-  const auto start = fs::weakly_canonical(target.parent_path(), ignored);
-  for (fs::path folder = start; !folder.empty(); folder = folder.parent_path()) {
-    if (is_package_folder(folder)) {
-      return invalid_argument("'", target.string(), "': lies inside the package '", folder.string(),
-                              "'; choose a place outside it");
-    }
-    if (folder == folder.root_path()) break;
-  }
-  return {};
+  const auto outer = package_around(fs::absolute(target, ignored).parent_path());
+  if (!outer) return {};
+  return invalid_argument("'", target.string(), "': lies inside the package '", outer->string(),
+                          "'; choose a place outside it");
 }
 
 Status check_replaceable(const fs::path& target) {
@@ -246,6 +253,19 @@ Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   } catch (const std::exception& error) {
     return thrown(target, error);
   }
+}
+
+Status check_results(const fs::path& target) {
+  std::error_code unknown;
+  if (is_zip_name(target) && fs::is_regular_file(target, unknown) && is_zip_package(target)) {
+    return invalid_argument("'", target.string(),
+                            "': results would take the package's place; choose another name");
+  }
+  const auto outer = package_around(target);
+  if (!outer) return {};
+  return invalid_argument("'", target.string(), "': results would lie in the package '",
+                          outer->string(),
+                          "' (it has a plan.json) and spoil it; choose a place outside it");
 }
 
 Status check_target(const fs::path& target) {

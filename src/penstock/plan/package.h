@@ -54,6 +54,11 @@ class PackageWriter {
 /// \error as create()
 Status check_target(const std::filesystem::path& target);
 
+/// Whether results may be written there, a file or a folder of them: a package holds its own files
+/// alone.
+/// \error kInvalidArgument  the target is a package or lies in one.
+Status check_results(const std::filesystem::path& target);
+
 /// Reads plan.json, validates it, and checks the hash of every file. A zip is unpacked into a
 /// private folder among the temporary ones (TMPDIR). plan.json itself has no hash: to edit it, for
 /// instance a device or a capacity, is legitimate. A file that it does not list is refused.
