@@ -69,13 +69,11 @@ def test_the_example_follows_a_ball_of_a_camera(tmp_path: Path, start_camera: Ca
     subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
     address = start_camera(ball, 90)
     path = os.pathsep.join(filter(None, [os.fspath(Path(penstock.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-    outcome = subprocess.run(
-        [sys.executable, "follow.py", address],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    env = {**os.environ, "PYTHONPATH": path}
+    follow = [sys.executable, "follow.py"]
+    outcome = subprocess.run([*follow, address], cwd=tmp_path, capture_output=True, text=True, env=env)
+    unasked = subprocess.run(follow, cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert (unasked.returncode, "python follow.py SOURCE" in unasked.stderr) == (1, True)
     assert outcome.stderr.splitlines()[-1] == f"follow: camera '{address}': gives no more pictures; is it connected?"
     boxes = [list(map(int, line.split()[1:])) for line in outcome.stdout.splitlines()]
     for left, top, right, bottom in boxes:  # 40 pixels wide, on the diagonal on which the ball moves.

@@ -176,3 +176,6 @@ def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):
     lines = [json.loads(line) for line in scores.read_text().splitlines()]
     assert [line["file"] for line in lines] == [f"{index:04}.png" for index in range(400)]
     assert all(line["place"] == lines[index % 12]["place"] for index, line in enumerate(lines))
+    command[-2] = "missing"
+    third = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (third.returncode, third.stderr) == (1, "score: [Errno 2] No such file or directory: 'missing'\n")

@@ -57,5 +57,5 @@ if __name__ == "__main__":
         sys.exit(main(sys.argv[1], *map(Path, sys.argv[2:4])) if len(sys.argv) == 4 else __doc__)
     except KeyboardInterrupt:
         sys.exit("interrupted; start it again to go on")
-    except penstock.PenstockError as error:
+    except (OSError, penstock.PenstockError) as error:  # No such folder, or no room for the scores: start it again.
         sys.exit(f"score: {error}")

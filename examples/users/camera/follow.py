@@ -11,6 +11,8 @@ import numpy as np
 import penstock
 from penstock import io, ready
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 IMAGE, CROP = "u8[h<=1080,w<=1920,3]", 24
 
 
