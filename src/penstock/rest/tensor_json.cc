@@ -43,11 +43,13 @@ Status store(const Element& element, std::size_t index, T& to) {
   using Wide = std::conditional_t<std::signed_integral<T>, std::int64_t, std::uint64_t>;
   Wide wide = 0;
   const auto failed = element.get(wide);
-  const bool real = element.type() == simdjson::dom::element_type::DOUBLE;
-  const bool beyond_64_bits = real && std::abs(double(element)) >= 0x1p63;
-  if (failed == simdjson::NUMBER_OUT_OF_RANGE || beyond_64_bits)
-    return does_not_fit(index, element);
-  if (failed != simdjson::SUCCESS) return in_element(index, "an integer", element);
+  if (failed != simdjson::SUCCESS) {
+    const bool real = element.type() == simdjson::dom::element_type::DOUBLE;
+    const bool beyond_64_bits = real && std::abs(double(element)) >= 0x1p63;
+    if (failed == simdjson::NUMBER_OUT_OF_RANGE || beyond_64_bits)
+      return does_not_fit(index, element);
+    return in_element(index, "an integer", element);
+  }
   if (!std::in_range<T>(wide)) return does_not_fit(index, element);
   to = static_cast<T>(wide);
   return {};
