@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "gil.h"
+#include "penstock/base/thread.h"
 #include "penstock/gateway/serving.h"
 #include "request.h"
 #include "to_object.h"
@@ -124,7 +125,7 @@ nb::object serve(nb::dict dict) {
     warn(text);
   };
   auto future =
-      std::async(std::launch::async, [&all] { return gateway::start_serving(all, backends()); });
+      value_or_raise(start_async([&all] { return gateway::start_serving(all, backends()); }));
   Served served(value_or_raise(await(std::move(future), *given_up)).release());
   auto server = std::make_unique<Server>(std::move(served), std::move(callables));
   return to_object(std::move(server));

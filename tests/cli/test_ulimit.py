@@ -66,7 +66,11 @@ def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("bench", "no thread could be started: raise the limit of threads (ulimit -u), or use fewer CPUs"),
+        (
+            "bench",
+            "no thread could be started: Resource temporarily unavailable; raise the limit of threads (ulimit -u), or "
+            "run less at once",
+        ),
         (
             "run",
             "stage 'stage0': no thread could be started: Resource temporarily unavailable; raise the limit of threads "

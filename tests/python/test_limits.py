@@ -71,6 +71,14 @@ with penstock.split(sys.argv[1]) as pipeline:
     check_refused(run_script(START + text, model))
 
 
+def test_a_server_without_a_thread_to_be_started_on_is_refused(run_script: Run, model: Path) -> None:
+    text = """
+told(lambda: penstock.serve(sys.argv[1], listen="127.0.0.1:0"))
+penstock.serve(sys.argv[1], listen="127.0.0.1:0").close()
+"""
+    check_refused(run_script(START + text, model))
+
+
 def test_a_pipeline_that_its_function_lets_go_ends_without_a_thread_of_its_own(run_script: Run) -> None:
     text = """
 box, gone = [], threading.Event()

@@ -1,24 +1,24 @@
 // Threads that may be refused.
 #pragma once
 
+#include <future>
 #include <new>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "penstock/base/result.h"
 
 namespace penstock {
 
-/// Runs `body` in a new thread, which becomes `thread`. \pre  `thread` is of none.
-/// \error kResourceExhausted  the system has no more, or memory for one is refused; `thread` stays
-///        of none.
-template <typename Body>
-Status start_thread(std::thread& thread, Body&& body) noexcept {
+/// What `start`, which starts a thread, returns, or why the system refuses one.
+/// \error kResourceExhausted  the system has no more, or memory for one is refused.
+template <typename Start>
+std::invoke_result_t<Start> started(Start&& start) noexcept {
   try {
     try {
-      thread = std::thread(std::forward<Body>(body));
-      return {};
+      return start();
     } catch (const std::system_error& error) {
       return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what(),
                         "; raise the limit of threads (ulimit -u), or run less at once");
@@ -26,6 +26,26 @@ Status start_thread(std::thread& thread, Body&& body) noexcept {
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   }
+}
+
+/// Runs `body` in a new thread, which becomes `thread`. \pre  `thread` is of none.
+/// \error kResourceExhausted  as started() has it; `thread` stays of none.
+template <typename Body>
+Status start_thread(std::thread& thread, Body&& body) noexcept {
+  return started([&]() -> Status {
+    thread = std::thread(std::forward<Body>(body));
+    return {};
+  });
+}
+
+/// Runs `body` in a new thread. The future's destructor waits for it; the future has what `body`
+/// throws.
+/// \error kResourceExhausted  as started() has it.
+template <typename Body>
+Result<std::future<std::invoke_result_t<Body>>> start_async(Body&& body) noexcept {
+  return started([&]() -> Result<std::future<std::invoke_result_t<Body>>> {
+    return std::async(std::launch::async, std::forward<Body>(body));
+  });
 }
 
 }  // namespace penstock

@@ -14,6 +14,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/base/quantile.h"
+#include "penstock/base/thread.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
@@ -402,8 +403,8 @@ Result<int> run(const BenchOptions& options) {
   PENSTOCK_TRY(auto package, read_shown_source(options.source, backends));
   plan::keep_all_frames(package.plan);
   const InterruptGuard guard;
-  auto report =
-      wait_for(std::async(std::launch::async, [&] { return compare(options, package, backends); }));
+  PENSTOCK_TRY(auto compared, start_async([&] { return compare(options, package, backends); }));
+  auto report = wait_for(std::move(compared));
   if (!report) return report.error();
   if (options.json) {
     print_json(to_json(*report));

@@ -6,10 +6,10 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 #include <spdlog/spdlog.h>
 
+#include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/inputs.h"
@@ -87,11 +87,9 @@ class Reloader {
       tell(running_.get());
     }
     if (!take_reload()) return;
-    try {
-      running_ = std::async(std::launch::async, reload_);
-    } catch (const std::system_error& error) {
-      tell(make_error(Code::kResourceExhausted, "no thread could be started: ", error.what()));
-    }
+    auto started = start_async(reload_);
+    if (!started) return tell(started.error());
+    running_ = *std::move(started);
   }
 
  private:

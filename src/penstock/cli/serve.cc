@@ -8,7 +8,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
@@ -152,11 +152,11 @@ void wait_for_the_end(gateway::Serving& serving) {
       tell_reload(reloading.get());
     }
     if (reloading.valid() || !take_reload()) continue;
-    try {
-      reloading = std::async(std::launch::async, [&] { return serving.reload(); });
-    } catch (const std::system_error& error) {
-      tell_reload(
-          {make_error(Code::kResourceExhausted, "no thread could be started: ", error.what())});
+    auto started = start_async([&] { return serving.reload(); });
+    if (started) {
+      reloading = *std::move(started);
+    } else {
+      tell_reload({started.error()});
     }
   }
   if (reloading.valid()) tell_reload(reloading.get());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "penstock/base/thread.h"
@@ -18,7 +19,8 @@ constexpr std::chrono::seconds kInterval{1};
 }  // namespace
 
 Status IdleProbe::start() {
-  return start_thread(thread_, [this] { run(); });
+  auto everywhere = device::cpus_of_thread(device::this_thread_id());
+  return start_thread(thread_, [this, everywhere = std::move(everywhere)] { run(everywhere); });
 }
 
 void IdleProbe::stop() {
@@ -54,27 +56,39 @@ std::optional<double> IdleProbe::measure(int cpu) const {
   return std::clamp((device::computed_seconds() - before) / seconds, 0.0, 1.0);
 }
 
-void IdleProbe::run() {
+/// `everywhere`: where the thread sleeps, to be woken where there is room.
+void IdleProbe::run(const std::vector<int>& everywhere) {
   device::name_this_thread("idle probe");
-  const auto everywhere = device::cpus_of_thread(device::this_thread_id());
   if (!device::take_what_is_idle()) return;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const auto cpus = cpus_;
     lock.unlock();
-    std::map<int, std::optional<double>> found;
-    for (const int cpu : cpus) found[cpu] = measure(cpu);
-    // Sleeps, and is woken, where there is room.
-    (void)device::pin_this_thread(everywhere);
-    lock.lock();
-    for (const auto& [cpu, idle] : found) {
-      if (!idle) {
-        idle_.erase(cpu);
-      } else if (std::ranges::find(cpus_, cpu) != cpus_.end()) {
-        idle_[cpu] = *idle;
-      }
+    try {
+      look(everywhere);
+    } catch (const std::bad_alloc&) {  // What is not known is not said.
+      const std::scoped_lock again(mutex_);
+      idle_.clear();
     }
+    lock.lock();
     woken_.wait_for(lock, kInterval, [this] { return stopping_; });
+  }
+}
+
+/// At all that it watches.
+void IdleProbe::look(const std::vector<int>& everywhere) {
+  std::unique_lock lock(mutex_);
+  const auto cpus = cpus_;
+  lock.unlock();
+  std::map<int, std::optional<double>> found;
+  for (const int cpu : cpus) found[cpu] = measure(cpu);
+  (void)device::pin_this_thread(everywhere);
+  lock.lock();
+  for (const auto& [cpu, idle] : found) {
+    if (!idle) {
+      idle_.erase(cpu);
+    } else if (std::ranges::find(cpus_, cpu) != cpus_.end()) {
+      idle_[cpu] = *idle;
+    }
   }
 }
 

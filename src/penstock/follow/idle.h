@@ -33,7 +33,8 @@ class IdleProbe {
   [[nodiscard]] std::map<int, double> idle() const;
 
  private:
-  void run();
+  void run(const std::vector<int>& everywhere);
+  void look(const std::vector<int>& everywhere);
   [[nodiscard]] std::optional<double> measure(int cpu) const;
 
   const double share_;

@@ -2,6 +2,8 @@
 #include "penstock/follow/tuner.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -136,6 +138,27 @@ double Tuner::now() const {
 
 void Tuner::run() {
   device::name_this_thread("tuner");
+  try {
+    watch();
+  } catch (const std::bad_alloc&) {
+    end("no memory is left to watch the pipeline with");
+  } catch (const std::exception& error) {
+    end(error.what());
+  }
+  release();
+}
+
+/// Where memory is refused for the text too, the report says '?'.
+void Tuner::end(const char* why) noexcept {
+  const std::scoped_lock lock(mutex_);
+  try {
+    report_.ended = why;
+  } catch (const std::bad_alloc&) {
+    report_.ended.assign(1, '?');
+  }
+}
+
+void Tuner::watch() {
   auto next = Clock::now();
   while (true) {
     next += kLookInterval;
@@ -144,14 +167,12 @@ void Tuner::run() {
       if (woken_.wait_until(lock, next, [this] { return stopping_; })) break;
     }
     if (const auto why = reason_to_end(); !why.empty()) {
-      const std::scoped_lock lock(mutex_);
-      report_.ended = why;
+      end(why.c_str());
       break;
     }
     look();
     next = std::max(next, Clock::now() - kLookInterval);  // After a swap, no looks are made up for.
   }
-  release();
 }
 
 /// The pipeline, and what may keep it.

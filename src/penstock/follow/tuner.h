@@ -94,6 +94,8 @@ class Tuner {
 
   Tuner(std::shared_ptr<pipeline::Pipeline> pipeline, plan::Package package, Setting setting);
   void run();
+  void watch();
+  void end(const char* why) noexcept;
   void release();
   [[nodiscard]] std::string reason_to_end() const;
   void look();

@@ -166,6 +166,19 @@ TEST_F(TunerTest, EndsWithThePipeline) {
   EXPECT_NE((*tuner)->report().ended, "");
 }
 
+TEST_F(TunerTest, EndsAloneWhereMemoryIsRefused) {
+  network_.plan.stages[0].predicted_seconds = 0.020;
+  network_.plan.stages[1].predicted_seconds = 0.001;
+  start();
+  setting_.replace = [](const plan::Plan&, const std::filesystem::path&) -> Status {
+    throw std::bad_alloc();
+  };
+  auto tuner = tuned();
+  ASSERT_TRUE(tuner) << tuner.error().message();
+  stream_until([&] { return !(*tuner)->report().ended.empty(); });
+  EXPECT_THAT((*tuner)->report().ended, HasSubstr("no memory is left"));
+}
+
 TEST_F(TunerTest, RefusesASetting) {
   start(0);
   EXPECT_THAT(tuned().error().message(), HasSubstr("share"));
