@@ -54,7 +54,8 @@ def test_a_bar_is_shown_on_a_terminal_only(program, well, package):
 
 def test_the_text_has_the_table(well, package):
     text = well("run", package, "--frames", "5").out
-    for word in ["5 frames", "stage0", "stage1", "compute_infer", "stage0 -> stage1", "memory"]:
+    assert re.search(r": 5 frames in [\d.]+ (us|ms|s), [\d.]+ frames a second\n", text), text
+    for word in ["stage0", "stage1", "compute_infer", "stage0 -> stage1", "memory"]:
         assert word in text
 
 

@@ -3,13 +3,16 @@
 // output for each.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <future>
 #include <iostream>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 
 #include <arpa/inet.h>
@@ -74,14 +77,23 @@ bool is_simple(const penstock::plan::Plan& plan) {
   return std::ranges::all_of(plan.inputs[0].type.dims, [](const auto& dim) { return dim.fixed(); });
 }
 
+/// The number that the text is; none: it is no port's.
+std::optional<std::uint16_t> port_of(std::string_view text) {
+  std::uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, port);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return port;
+}
+
 /// A socket that listens on this port of this machine only; port 0: any that is free, printed.
-int listen_on(int port) {
+int listen_on(std::uint16_t port) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   const int yes = 1;
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   auto* const at = reinterpret_cast<sockaddr*>(&address);
   socklen_t size = sizeof address;
@@ -96,6 +108,8 @@ int listen_on(int port) {
 int main(int argc, char** argv) {
   const std::span arguments(argv, static_cast<std::size_t>(argc));
   if (arguments.size() != 3) return fail("expected PACKAGE PORT");
+  const auto port = port_of(arguments[2]);
+  if (!port) return fail("port '" + std::string(arguments[2]) + "': expected 0 to 65535");
   // SIGHUP reads the package again while frames flow. It is kept from all threads, those of the
   // pipeline too, which have the mask of the thread that starts them; one of its own waits for it.
   sigset_t hang_up;
@@ -121,7 +135,7 @@ int main(int argc, char** argv) {
     }
   }).detach();
 
-  const int listener = listen_on(std::atoi(arguments[2]));
+  const int listener = listen_on(*port);
   if (listener < 0) return fail("cannot listen on port " + std::string(arguments[2]));
   while (true) {
     const int client = accept(listener, nullptr, nullptr);

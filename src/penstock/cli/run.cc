@@ -344,7 +344,7 @@ Json to_json(const plan::Plan& plan, const Summary& summary) {
 
 std::string to_text(const plan::Plan& plan, const Summary& summary) {
   std::string text = concat("model '", plan.model, "': ", counted(summary.frames, "frame"), " in ",
-                            number(summary.seconds, 3), " s, ", number(rate_of(summary), 1),
+                            duration(summary.seconds * 1e9), ", ", number(rate_of(summary), 1),
                             " frames a second", summary.interrupted ? " (interrupted)" : "", "\n");
   text += concat(summary.ok, " ok, ", counted(summary.errors, "error"), ", ", summary.drops,
                  " dropped, ", summary.cancelled, " cancelled\n");
