@@ -1,8 +1,6 @@
 #include "pipeline.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <set>
@@ -13,6 +11,7 @@
 #include <nanobind/stl/string.h>
 #include <unistd.h>
 
+#include "callback.h"
 #include "dicts.h"
 #include "errors.h"
 #include "gil.h"
@@ -155,101 +154,19 @@ class Counted {
   std::atomic<int>& calls_;
 };
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): each thread's own
-thread_local const OutputTypes* t_called_back =
-    nullptr;  // Of the pipeline in whose callback it is.
-
-/// The thread is in a callback while this lasts.
-class CallingBack {
- public:
-  explicit CallingBack(const OutputTypes* of) : before_(std::exchange(t_called_back, of)) {}
-  ~CallingBack() { t_called_back = before_; }
-  CallingBack(const CallingBack&) = delete;
-  CallingBack& operator=(const CallingBack&) = delete;
-
- private:
-  const OutputTypes* const before_;
-};
-
 }  // namespace
-
-/// What is called once with the frame that it was pushed with. Made and destroyed under the GIL; it
-/// may outlive the Pipeline.
-class Callback {
- public:
-  Callback(nb::object done, nb::object tag, std::shared_ptr<OutputTypes> outputs,
-           std::shared_ptr<std::uint64_t> uncalled, std::uint64_t generation)
-      : done_(std::move(done)),
-        tag_(std::move(tag)),
-        outputs_(std::move(outputs)),
-        uncalled_(std::move(uncalled)),
-        generation_(generation) {
-    ++*uncalled_;
-  }
-  ~Callback() { leave(); }
-  Callback(const Callback&) = delete;
-  Callback& operator=(const Callback&) = delete;
-
-  /// On the library's thread. Nobody waits for what the callable raises: Python's
-  /// sys.unraisablehook is told.
-  void call(pipeline::Output output) {
-    const WithGil gil;
-    release_dropped();
-    const nb::object done = std::move(done_);
-    const auto number = output.number();
-    leave();
-    const CallingBack calling_back(outputs_.get());
-    try {
-      call(done, std::move(output));
-    } catch (const std::exception&) {
-      std::array<char, 80> where{};
-      std::snprintf(where.data(), where.size(), "the callback of frame %llu of a penstock.Pipeline",
-                    static_cast<unsigned long long>(number));
-      discard_exception(where.data());
-    }
-    release_dropped();
-  }
-
- private:
-  void call(const nb::object& done, pipeline::Output output) {
-    auto made = std::make_unique<Frame>(std::move(output), outputs_, std::move(tag_), generation_);
-    const std::shared_ptr<Lease> lease = made->lease();
-    {
-      const nb::object frame = to_object(std::move(made));
-      const nb::object returned = nb::steal(
-          or_sleep([&] { return PyObject_CallFunctionObjArgs(done.ptr(), frame.ptr(), nullptr); }));
-      if (!returned.is_valid()) {
-        if (lease) lease->detach();  // The exception may hold the frame.
-        throw nb::python_error();
-      }
-    }
-    // Who kept the frame keeps its memory; the pipeline's next frames get other.
-    if (lease && lease.use_count() > 1) lease->detach();
-  }
-
-  // From now on the frame has come out.
-  void leave() {
-    if (uncalled_) --*std::exchange(uncalled_, nullptr);
-  }
-
-  nb::object done_, tag_;
-  std::shared_ptr<OutputTypes> outputs_;
-  std::shared_ptr<std::uint64_t> uncalled_;  // Null once it is called.
-  std::uint64_t generation_;                 // Of forks.
-};
 
 Pipeline::Pipeline(plan::Package package, std::unique_ptr<pipeline::Pipeline>&& running,
                    RunOptions run)
     : package_(std::make_shared<const plan::Package>(std::move(package))),
       run_(std::move(run)),
       outputs_(std::make_shared<OutputTypes>()),
+      feed_(*package_),
       generation_(fork_generation()),
       process_(static_cast<std::uint64_t>(::getpid())) {
   const auto let_go = [generation = generation_, later = std::make_shared<Later>()](
                           pipeline::Pipeline* ended) { end(ended, generation, *later); };
   running_ = Running(running.release(), let_go);
-  bound_ = value_or_raise(plan::read_bound_values(plan(), package_->folder));
-  for (const auto& input : plan().inputs) input_names_.push_back(text_object(input.name));
   outputs_->infos = plan().outputs;
   for (const auto& output : plan().outputs) outputs_->names.push_back(text_object(output.name));
   outputs_->shared.resize(plan().outputs.size());
@@ -299,70 +216,9 @@ void Pipeline::check_process() const {
   }
 }
 
-std::string Pipeline::unknown_in(nb::handle feed) const {
-  for (const auto key : nb::borrow<nb::dict>(feed).keys()) {
-    const auto is_key = [&](const nb::object& name) { return name.equal(key); };
-    if (std::ranges::any_of(input_names_, is_key)) continue;
-    if (!PyUnicode_Check(key.ptr()) || !bound_.contains(text_of(key)))
-      return text_of(nb::repr(key));
-  }
-  return "";
-}
-
-void Pipeline::check_bound_in(nb::handle feed) const {
-  for (const auto& [name, value] : bound_) {
-    PyObject* sent = PyDict_GetItemWithError(feed.ptr(), text_object(name).ptr());
-    if (sent == nullptr) continue;
-    auto tensor = from_python(sent, {name, value.type()});
-    if (!tensor) raise(std::move(tensor).error().within({Where::kInput, name}));
-    check(plan::check_bound(bound_, name, *tensor));
-  }
-}
-
 std::vector<Tensor> Pipeline::tensors_of(nb::handle feed) const {
   const auto package = package_;
-  const auto& inputs = package->plan.inputs;
-  std::vector<Tensor> tensors;
-  tensors.reserve(inputs.size());
-  const auto add = [&](std::size_t i, nb::handle value) {
-    auto tensor = from_python(value, inputs[i]);
-    if (!tensor) raise(std::move(tensor).error().within({Where::kInput, inputs[i].name}));
-    tensors.push_back(*std::move(tensor));
-  };
-  if (PyDict_Check(feed.ptr())) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyObject* value = PyDict_GetItemWithError(feed.ptr(), input_names_[i].ptr());
-      if (value == nullptr) {
-        if (PyErr_Occurred() != nullptr) throw nb::python_error();
-        const auto other = unknown_in(feed);
-        raise(invalid_argument("input '", inputs[i].name, "' is missing",
-                               other.empty() ? "" : " and " + other + " is none",
-                               "; the inputs are ", quoted_names(inputs)));
-      }
-      add(i, value);
-    }
-    if (static_cast<std::size_t>(PyDict_Size(feed.ptr())) == inputs.size()) return tensors;
-    if (const auto other = unknown_in(feed); !other.empty()) {
-      raise(invalid_argument("no input ", other, "; the inputs are ", quoted_names(inputs)));
-    }
-    check_bound_in(feed);
-    return tensors;
-  }
-  if (PyTuple_Check(feed.ptr()) || PyList_Check(feed.ptr())) {
-    const auto count = static_cast<std::size_t>(nb::len(feed));
-    if (count != inputs.size()) {
-      raise(invalid_argument("expected ", counted(inputs.size(), "input"), " (",
-                             quoted_names(inputs), "), found ", count));
-    }
-    for (std::size_t i = 0; i < count; ++i) add(i, feed[i]);
-    return tensors;
-  }
-  if (inputs.size() != 1) {
-    raise(invalid_argument("expected a dict of the inputs ", quoted_names(inputs), ", found ",
-                           text_of(feed.type().attr("__name__"))));
-  }
-  add(0, feed);
-  return tensors;
+  return feed_.tensors_of(feed, package->plan.inputs);
 }
 
 std::uint64_t Pipeline::remember_tag(nb::handle tag) {
@@ -767,7 +623,7 @@ std::uint64_t Pipeline::in_flight() const {
 }
 
 bool Pipeline::calls_back_here() const {
-  return t_called_back == outputs_.get();
+  return Callback::runs_here(outputs_.get());
 }
 
 void Pipeline::give_up() {
@@ -851,88 +707,6 @@ int Pipeline::traverse(visitproc visit, void* arg) const {
   for (const auto& [id, tag] : tags_) Py_VISIT(tag.ptr());
   for (const auto& callable : run_.callables) Py_VISIT(callable.object);
   return 0;
-}
-
-namespace {
-
-int visit_pipeline(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  return nb::inst_ready(self) ? nb::inst_ptr<Pipeline>(self)->traverse(visit, arg) : 0;
-}
-
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-c-arrays): what Python takes.
-const PyType_Slot pipeline_slots[] = {
-    {Py_tp_traverse, reinterpret_cast<void*>(visit_pipeline)},
-    {0, nullptr},
-};
-
-}  // namespace
-
-void bind_pipeline(nb::module_& module) {
-  using OptionalSeconds = std::optional<double>;
-  nb::class_<Pipeline>(module, "Pipeline", nb::is_weak_referenceable(),
-                       nb::type_slots(pipeline_slots))
-      .def(
-          "push",
-          [](Pipeline& p, nb::handle feed, OptionalSeconds timeout, nb::handle tag,
-             OptionalSeconds told, std::uint64_t stream, OptionalSeconds deadline, bool high,
-             nb::object done, bool in_order) {
-            return p.push(feed, timeout, tag, told,
-                          {stream, deadline, high, std::move(done), in_order});
-          },
-          nb::arg("feed").none(), nb::arg("timeout").none() = 60.0,
-          nb::arg("tag").none() = nb::none(), nb::arg("told").none() = nb::none(),
-          nb::arg("stream") = 0, nb::arg("deadline").none() = nb::none(), nb::arg("high") = false,
-          nb::arg("done").none() = nb::none(), nb::arg("in_order") = true)
-      .def(
-          "try_push",
-          [](Pipeline& p, nb::handle feed, nb::handle tag, std::uint64_t stream,
-             OptionalSeconds deadline, bool high, nb::object done, bool in_order) {
-            return p.try_push(feed, tag, {stream, deadline, high, std::move(done), in_order});
-          },
-          nb::arg("feed").none(), nb::arg("tag").none() = nb::none(), nb::arg("stream") = 0,
-          nb::arg("deadline").none() = nb::none(), nb::arg("high") = false,
-          nb::arg("done").none() = nb::none(), nb::arg("in_order") = true)
-      .def("pop", &Pipeline::pop, nb::arg("timeout").none() = 60.0)
-      .def("try_pop", &Pipeline::try_pop)
-      .def("run", &Pipeline::run, nb::arg("feed").none(), nb::arg("stream") = 0)
-      .def("run_repeatedly", &Pipeline::run_repeatedly, nb::arg("feed"), nb::arg("count"))
-      .def("set_parameters", &Pipeline::set_parameters, nb::arg("values"), nb::arg("stage") = "")
-      .def("reset_states", &Pipeline::reset_states)
-      .def("reset_stream", &Pipeline::reset_stream, nb::arg("stream"))
-      .def("end_stream", &Pipeline::end_stream, nb::arg("stream"))
-      .def("save_stream", &Pipeline::save_stream, nb::arg("stream"))
-      .def("restore_stream", &Pipeline::restore_stream, nb::arg("stream"), nb::arg("states"))
-      .def(
-          "replace", [](Pipeline& p, nb::handle path) { return p.replace(text_of(path)); },
-          nb::arg("path"))
-      .def("close", &Pipeline::close)
-      .def("drain", &Pipeline::drain, nb::arg("timeout").none() = nb::none())
-      .def("cancel", &Pipeline::cancel)
-      .def("cancel_frame", &Pipeline::cancel_frame, nb::arg("number"))
-      .def("shut_down", nb::overload_cast<OptionalSeconds>(&Pipeline::shut_down),
-           nb::arg("timeout").none() = 5.0)
-      .def("give_up", nb::overload_cast<>(&Pipeline::give_up))
-      .def("give_up_in_flight", &Pipeline::give_up_in_flight)
-      .def("hurry_in_flight", &Pipeline::hurry_in_flight)
-      .def("stats", &Pipeline::stats)
-      .def(
-          "write_trace",
-          [](const Pipeline& p, nb::handle file) { return p.write_trace(text_of(file)); },
-          nb::arg("file"))
-      .def(
-          "save", [](const Pipeline& p, nb::handle target) { p.save(text_of(target)); },
-          nb::arg("target"))
-      .def("inputs", [](const Pipeline& p) { return infos_list(p.plan().inputs); })
-      .def("outputs", [](const Pipeline& p) { return infos_list(p.plan().outputs); })
-      .def("plan_json", [](const Pipeline& p) { return text_object(p.plan_json()); })
-      .def_prop_ro("alive", &Pipeline::alive)
-      .def_prop_ro("ended", &Pipeline::ended)
-      .def("check_process", &Pipeline::check_process)
-      .def_prop_ro("calls_back_here", &Pipeline::calls_back_here)
-      .def_prop_ro("in_flight", &Pipeline::in_flight)
-      .def_prop_ro("in_flight_limit", &Pipeline::in_flight_limit)
-      .def_prop_ro("memory_bytes", &Pipeline::memory_bytes);
 }
 
 }  // namespace penstock::python

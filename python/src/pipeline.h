@@ -12,6 +12,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "feed.h"
 #include "frame.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
@@ -130,10 +131,6 @@ class Pipeline {
   [[nodiscard]] Running running() const;
   void shut_down(Clock::time_point deadline);
   [[nodiscard]] std::vector<Tensor> tensors_of(nb::handle feed) const;
-  /// Raises InvalidArgument where a dict has another value for a bound input.
-  void check_bound_in(nb::handle feed) const;
-  /// The first key of a dict that names no input, as Python shows it; empty: there is none.
-  [[nodiscard]] std::string unknown_in(nb::handle feed) const;
   std::uint64_t remember_tag(nb::handle tag);
   nb::object recall_tag(std::uint64_t id);
   Result<std::uint64_t> push(const std::vector<Tensor>& inputs, std::chrono::nanoseconds timeout,
@@ -168,8 +165,7 @@ class Pipeline {
   RunOptions run_;  // Its callables are for the garbage collector: they may refer to this pipeline.
   Running running_;
   std::shared_ptr<OutputTypes> outputs_;
-  std::vector<nb::object> input_names_;
-  plan::BoundValues bound_;
+  const Feed feed_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<Lease>>> leases_;  // By frame.
   std::uint64_t lend_for_ =
       UINT64_MAX;  // Frames; 0: slots are not lent, their memory is moved out.
