@@ -239,6 +239,7 @@ TEST(ReadInfer, SaysWhatIsWrong) {
       {input(R"("datatype":"INT64","shape":[1],"data":[9223372036854775808])"), "does not fit"},
       {input(R"("datatype":"UINT64","shape":[1],"data":[18446744073709551616])"),
        "element 0 of its data: 1.8446744073709552e+19 does not fit"},
+      {input(R"("datatype":"UINT64","shape":[1],"data":[1.5e19])"), "expected an integer"},
       {input(R"("datatype":"FP64","shape":[1],"data":[1e400])"), "not JSON"},
       {input(R"("datatype":"FP64","shape":[1],"data":[018446744073709551616])"), "not JSON"},
       {input(R"("datatype":"FP64","shape":[1],"data":[18446744073709551616x])"), "not JSON"},

@@ -45,8 +45,8 @@ Status store(const Element& element, std::size_t index, T& to) {
   const auto failed = element.get(wide);
   if (failed != simdjson::SUCCESS) {
     const bool real = element.type() == simdjson::dom::element_type::DOUBLE;
-    const bool beyond_64_bits = real && std::abs(double(element)) >= 0x1p63;
-    if (failed == simdjson::NUMBER_OUT_OF_RANGE || beyond_64_bits)
+    const double beyond = std::ldexp(1, std::numeric_limits<Wide>::digits);
+    if (failed == simdjson::NUMBER_OUT_OF_RANGE || (real && std::abs(double(element)) >= beyond))
       return does_not_fit(index, element);
     return in_element(index, "an integer", element);
   }
