@@ -169,3 +169,66 @@ def test_how_many_frames_may_be_numpys(package: Path) -> None:
     assert (report["verdict"], report["frames"]) == ("right", 2)
     with pytest.raises(penstock.InvalidArgument, match=r"seed: expected a number from 0 to .*found int -1"):
         penstock.verify(package, seed=-1)
+
+
+def verdicts(right: Any, other: Any, folder: Path, seeds: int) -> list[str]:
+    """What is said of a package of the other model, on random frames of each seed."""
+    import onnx
+
+    for name, model in ("right", right), ("other", other):
+        onnx.save(model, folder / f"{name}.onnx")
+    package = folder / "other.penstock"
+    with penstock.split(folder / "other.onnx", output=package):
+        pass
+    return [penstock.verify(package, folder / "right.onnx", seed=seed)["verdict"] for seed in range(seeds)]
+
+
+def classes_of(more: int) -> Any:
+    """The class of each of ten places, of 21, in eight bits, and so much more."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["class"], axis=1, keepdims=0),
+        helper.make_node("Cast", ["class"], ["narrow"], to=TensorProto.UINT8),
+        helper.make_node("Add", ["narrow", "more"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 21, 10])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.UINT8, [1, 10])]
+    constants = [numpy_helper.from_array(np.array(more, np.uint8), "more")]
+    graph = helper.make_graph(nodes, "classes", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_the_next_class_is_wrong(tmp_path: Path) -> None:
+    """Eight bits are no quantised numbers there, of which a step may be rounding."""
+    assert verdicts(classes_of(0), classes_of(0), tmp_path, 2) == ["right"] * 2
+    assert verdicts(classes_of(0), classes_of(1), tmp_path, 2) == ["wrong"] * 2
+
+
+def average_of(scale: float) -> Any:
+    """Averages of a hundred steps, rounded to steps: a hundredth of them lie just between two."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "step", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "first", "zero"], ["d"]),
+        helper.make_node("GlobalAveragePool", ["d"], ["average"]),
+        helper.make_node("QuantizeLinear", ["average", "step", "zero"], ["rounded"]),
+        helper.make_node("DequantizeLinear", ["rounded", "step", "zero"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 10, 10])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 1, 1])]
+    constants = {"step": np.float32(0.03), "zero": np.uint8(128)}
+    if scale != 1:
+        constants["first"] = np.float32(0.03 * scale)
+    else:
+        nodes[1].input[1] = "step"
+    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "average", inputs, outputs, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_rounds_ties_the_other_way_is_right(tmp_path: Path) -> None:
+    """As engines do that add in another order, where one step is of a sum and of its rounding."""
+    assert verdicts(average_of(1), average_of(1 + 1e-6), tmp_path, 6) == ["right"] * 6
+    assert verdicts(average_of(1), average_of(1.2), tmp_path, 2) == ["wrong"] * 2

@@ -23,6 +23,10 @@ constexpr double kMostDoubt = 0.75;
 /// Where values jump, they do so the more often, the larger the change: in f32 2^-15 times as often
 /// as in bf16, and more often where rounding adds up.
 constexpr double kF32Jumps = 1.0 / 256;
+/// Of a frame's values: where more lie outside, they are not here and there.
+constexpr double kWholeFrame = 0.1;
+/// How much further than the reference's own jumps a value lies that may be none.
+constexpr double kFar = 10;
 /// By how much frames differ that can be told apart, in allowances.
 constexpr double kApart = 10;
 /// An engine may take what is smaller for 0.
@@ -60,12 +64,36 @@ Tolerance with_floor(Tolerance tolerance, double floor) {
   return tolerance;
 }
 
-/// How many of `values` may lie outside: the rate, three deviations of the count more, and at most
-/// the ceiling.
-std::size_t most_outside(double rate, std::size_t values) {
+/// How many of `values` may lie outside by luck: the rate, and three deviations of the count more.
+double most_by_luck(double rate, std::size_t values) {
   const double mean = rate * static_cast<double>(values);
-  const double luck = mean > 0 ? mean + 3 * std::sqrt(mean) + 1 : 0;
-  return static_cast<std::size_t>(std::min(luck, kMostRate * static_cast<double>(values)));
+  return mean > 0 ? mean + 3 * std::sqrt(mean) + 1 : 0;
+}
+
+/// How many of `values` may lie outside: no more than the ceiling.
+std::size_t most_outside(double rate, std::size_t values) {
+  const double most = kMostRate * static_cast<double>(values);
+  return static_cast<std::size_t>(std::min(most_by_luck(rate, values), most));
+}
+
+/// Whether the values outside, however few of all they are, are a frame's own, as where a frame
+/// gets another's output or a row of a batch is wrong, or lie where no jump of the reference's was.
+bool is_like_no_jump(const OutputVerdict& output) {
+  const double jump = output.allowed.jump;
+  const bool far = jump > 0 && output.largest_error > kFar * jump;
+  return output.mismatches > 0 && (output.whole_frame > 0 || far);
+}
+
+/// What the second look says of such values: wrong where they lie further than the disturbed
+/// reference ever jumps, or are ten times as many in a frame; in doubt where they are a whole
+/// frame's, unless they are its own jumps.
+Finding finding_of(const OutputVerdict& output, const JumpVerdict& jumps) {
+  const bool jumped = jumps.most_size > 0;
+  const bool far = output.largest_error > kFar * output.allowed.jump;
+  const bool more = jumped && output.whole_frame > kFar * jumps.most_in_frame;
+  if (more || ((jumped || far) && output.largest_error > jumps.most_size)) return Finding::kWrong;
+  const bool own = output.whole_frame == 0 || jumps.likeness == Likeness::kOwn;
+  return own ? Finding::kRight : Finding::kInconclusive;
 }
 
 /// Whether what lies outside may be jumps as the reference's own: no more often than twice, and no
@@ -103,6 +131,25 @@ void note_pair(Allowance& allowed, const Tensor& one, const Tensor& other) {
 /// Whether another frame's output would pass, as far as was seen.
 bool cannot_tell(const Allowance& allowed) {
   return (allowed.alone && !allowed.constant) || (allowed.compared && !allowed.told_apart);
+}
+
+/// Whether no two values of an output of 8-bit integers are more than `steps` apart, as in a mask:
+/// then to allow a step is to allow all.
+bool lie_within(double steps, const std::vector<std::vector<Tensor>>& outputs, std::size_t output) {
+  double least = kAny, most = -kAny;
+  for (const auto& frame : outputs) {
+    const Tensor& value = frame[output];
+    const bool narrow = value.kind() == Tensor::Kind::kDense &&
+                        (value.dtype() == DType::kU8 || value.dtype() == DType::kI8);
+    if (!narrow) return false;
+    for (std::size_t i = 0; i < value.count(); ++i) {
+      const auto bits = load_bits(value.dtype(), value.data(), i);
+      const double number = number_from_bits(value.dtype(), bits);
+      least = std::min(least, number);
+      most = std::max(most, number);
+    }
+  }
+  return most - least <= steps;
 }
 
 bool are_all_same(std::span<const frames::Frame> frames) {
@@ -186,6 +233,9 @@ void decide(OutputVerdict& output) {
   const auto& allowed = output.allowed;
   const auto most = most_outside(allowed.rate, output.values);
   const auto likeness = likeness_of(output);
+  const auto rare = output.mismatches <= most && output.jumps && is_like_no_jump(output)
+                        ? finding_of(output, *output.jumps)
+                        : Finding::kRight;
   if (!allowed.drawn.empty()) {
     output.finding = Finding::kInconclusive;
     output.reason = doubt(allowed);
@@ -195,7 +245,14 @@ void decide(OutputVerdict& output) {
     if (most == 0) return;
     output.reason += concat("; of all ", output.values, " values ", output.mismatches,
                             " lie outside, where ", most, " may");
-  } else if (output.mismatches > most && likeness == Likeness::kOpen) {
+  } else if (rare == Finding::kWrong) {
+    output.finding = Finding::kWrong;
+    output.reason = concat(output.problems.front(), "; the reference itself jumps in ",
+                           percent(output.jumps->most_in_frame),
+                           " of a frame's values at most, and no further than ",
+                           std::max(allowed.jump, output.jumps->most_size / 2));
+  } else if (rare == Finding::kInconclusive ||
+             (output.mismatches > most && likeness == Likeness::kOpen)) {
     output.finding = Finding::kInconclusive;
     output.reason = reason_of_jumps(output);
   } else if (cannot_tell(allowed)) {
@@ -285,6 +342,11 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
     judge.allowances_[i].constant = setting.known[i].constant;
     judge.allowances_[i].drawn = setting.known[i].drawn;
+    judge.allowances_[i].exact = setting.known[i].exact;
+  }
+  for (std::size_t i = 0; i < judge.allowances_.size(); ++i) {
+    const bool mask = lie_within(judge.base_.steps, judge.expected_, i);
+    judge.allowances_[i].exact = judge.allowances_[i].exact || mask;
   }
   const auto& frames = setting.frames;
   judge.bf16_.resize(setting.outputs.size());
@@ -328,11 +390,17 @@ Judge Judge::unmeasured(const std::vector<std::string>& outputs, const Tolerance
   return judge;
 }
 
+Tolerance Judge::base_of(std::size_t output) const {
+  Tolerance base = base_;
+  if (allowances_[output].exact) base.steps = 0;
+  return base;
+}
+
 /// What bf16 gives at least: the inputs rounded, or the outputs.
 void Judge::note_bf16(std::size_t frame, const std::vector<Tensor>& rounded) {
   for (std::size_t i = 0; i < allowances_.size(); ++i) {
     const auto& expected = expected_[frame][i];
-    const auto result = compare_all(rounded[i], expected, base_);
+    const auto result = compare_all(rounded[i], expected, base_of(i));
     bf16_[i].values += result.count;
     bf16_[i].outside += result.mismatches;
     allowances_[i].bf16 =
@@ -358,8 +426,8 @@ void Judge::note_run(std::size_t way, std::size_t frame, const std::vector<Tenso
     auto& allowed = allowances_[i];
     const auto& expected = expected_[frame][i];
     const double most = allowed.bf16 / (2 * kMargin);
-    const auto jumps =
-        compare_all(outputs[i], expected, with_floor(base_, std::max(most, allowed.last_rounding)));
+    const auto jumps = compare_all(outputs[i], expected,
+                                   with_floor(base_of(i), std::max(most, allowed.last_rounding)));
     if (own_[i].size() <= way) own_[i].resize(way + 1);
     own_[i][way].values += jumps.count;
     own_[i][way].outside += jumps.mismatches;
@@ -374,7 +442,7 @@ void Judge::note_run(std::size_t way, std::size_t frame, const std::vector<Tenso
     const double rounding = largest_error(outputs[i], expected, most);
     allowed.rounding = std::max(allowed.rounding, rounding);
     if (jumps.mismatches > 0 || rounding == 0) continue;
-    const double ratio = compare(outputs[i], expected, base_).worst_ratio;
+    const double ratio = compare(outputs[i], expected, base_of(i)).worst_ratio;
     factor_ = std::max(factor_, std::min(ratio, kMargin));
   }
 }
@@ -399,8 +467,8 @@ void Judge::conclude() {
     allowed.measured = true;
     allowed.discrete = allowed.rounding == 0 && allowed.last_rounding == 0;
     allowed.tolerance =
-        with_floor(base_, std::max({kMargin * allowed.rounding, allowed.last_rounding,
-                                    std::min(kHalfMargin * allowed.half, allowed.bf16 / 2)}));
+        with_floor(base_of(i), std::max({kMargin * allowed.rounding, allowed.last_rounding,
+                                         std::min(kHalfMargin * allowed.half, allowed.bf16 / 2)}));
     const double seldom = allowed.discrete ? kF32Jumps * bf16_[i].share() : 0;
     allowed.rate = std::min(std::max(kMargin * allowed.own_rate, seldom), kMostRate);
   }
@@ -457,6 +525,12 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
     output.mismatches += result.mismatches;
     output.largest_error = std::max(output.largest_error, result.largest_error);
     output.worst_ratio = std::max(output.worst_ratio, result.worst_ratio);
+    const auto whole = std::max(kWholeFrame * static_cast<double>(result.count),
+                                most_by_luck(output.allowed.rate, result.count));
+    if (static_cast<double>(result.mismatches) > whole) {
+      const auto share = static_cast<double>(result.mismatches) / static_cast<double>(result.count);
+      output.whole_frame = std::max(output.whole_frame, share);
+    }
     if (result.mismatches == 0 || ++output.frames_differing > kProblemsKept) continue;
     output.problems.push_back(
         concat("frame ", number, ": output '", output.allowed.output, "': ", to_string(result)));
@@ -484,8 +558,8 @@ void Trial::add(std::uint64_t number, const frames::Frame& inputs,
 
 bool Trial::needs_second_look() const {
   return std::ranges::any_of(outputs_, [](const OutputVerdict& output) {
-    return output.mismatches > most_outside(output.allowed.rate, output.values) &&
-           output.allowed.drawn.empty();
+    const bool often = output.mismatches > most_outside(output.allowed.rate, output.values);
+    return (often || is_like_no_jump(output)) && output.allowed.drawn.empty();
   });
 }
 

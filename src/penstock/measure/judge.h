@@ -29,7 +29,8 @@ namespace penstock::measure {
 /// where that is known, nor, where the network computes in f16, than three times what that gives:
 /// an engine may keep more digits between two nodes. A larger difference of the reference from
 /// itself is no rounding: a value jumped, as an integer, a NaN or an index does. How often that
-/// happens is a rate, and so many values may lie outside, 1 % at most.
+/// happens is a rate, and so many values may lie outside, 1 % at most: here and there, and no
+/// further than jumps go. Where they are a whole frame's, or lie further, the second look decides.
 struct Allowance {
   std::string output;
   Tolerance tolerance;  ///< With the floor.
@@ -48,6 +49,7 @@ struct Allowance {
   bool empty = false;        ///< ... for they hold no elements.
   bool compared = false;     ///< Two different frames were there.
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
+  bool exact = false;        ///< As KnownOutput has it, or no two values are over a step apart.
 };
 
 /// "1e-3 |e| + 1e-5 max|e| + 2e-6: 8 times what rounding ..."
@@ -70,7 +72,9 @@ struct OutputVerdict {
   std::size_t frames_differing = 0;
   double largest_error = 0;
   double worst_ratio = 0;  ///< Of the tolerance.
-  double scale = 1;        ///< Of the random frames that told: how many times as large as usual.
+  /// Share of a frame's values outside, where it is largest; 0 where that is less than a tenth.
+  double whole_frame = 0;
+  double scale = 1;  ///< Of the random frames that told: how many times as large as usual.
   /// Where the second look was asked: see Trial::look_again().
   std::optional<JumpVerdict> jumps = {};
   /// The first frames that differ: "frame 3: output 'y': 2 of 1000 values outside ...".
@@ -98,6 +102,8 @@ struct KnownOutput {
   /// What draws random numbers that it depends on: "node 'r' (RandomNormal)"; empty: nothing does.
   std::string drawn;
   bool half = false;  ///< It depends on values of f16.
+  /// Integers of eight bits that are rounded from no number, as classes and masks: a step is wrong.
+  bool exact = false;
 };
 
 /// What is allowed, measured once; trials of any number of pipelines borrow it. Immutable.
@@ -138,6 +144,9 @@ class Judge {
   void conclude();
   void tell_apart(const Setting& setting, Reference& reference);
 
+  /// Without what is measured.
+  [[nodiscard]] Tolerance base_of(std::size_t output) const;
+
   struct Count {
     std::size_t values = 0, outside = 0;
     [[nodiscard]] double share() const {
@@ -163,7 +172,7 @@ class Trial {
            const std::vector<Tensor>& expected);
   [[nodiscard]] Verdict verdict() const;
 
-  /// Whether more values lie outside than the first look allows.
+  /// Whether more values lie outside than the first look allows, or such as look like no jumps.
   [[nodiscard]] bool needs_second_look() const;
   /// Then: runs the first frames, and the first that differ, in the reference again, disturbed in
   /// many ways, and compares how often values jump there, and how far. See judge_jumps().

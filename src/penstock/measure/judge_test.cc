@@ -324,6 +324,84 @@ TEST(Judge, AllowsIntegersToJumpSeldom) {
   EXPECT_EQ(verdict_on(judge, frames, hundredths(0.1)).finding, Finding::kWrong);
 }
 
+/// Part of a number: it jumps, by 6 at most, in a few of a thousand values.
+Network sevenths() {
+  return elementwise([](double x) { return 1 + std::fmod(std::floor(2e3 * x), 7); });
+}
+
+/// As verdict_on(), where the judge looks again.
+OutputVerdict second_verdict_on(const Judge& judge, const std::vector<frames::Frame>& frames,
+                                const Network& right,
+                                const std::function<Tensor(const Tensor&, std::size_t)>& actual) {
+  Computed reference(right);
+  Trial trial(judge);
+  for (std::size_t f = 0; f < frames.size(); ++f) {
+    const auto value = actual(frames[f][0], f);
+    const Tensor* const values[] = {&value};
+    trial.add(f, frames[f], values, {right(frames[f][0])});
+  }
+  trial.look_again(reference, {});
+  return trial.verdict().outputs.front();
+}
+
+TEST(Judge, RefusesFewValuesThatLieFurtherThanAnyJump) {
+  const auto frames = some_frames();
+  const auto judge = judge_of(sevenths(), frames);
+  const auto with = [&](float more) {
+    return second_verdict_on(judge, frames, sevenths(), [&](const Tensor& x, std::size_t) {
+      auto y = sevenths()(x);
+      for (const std::size_t i : {100, 500, 900}) y.as<float>()[i] += more;
+      return y;
+    });
+  };
+  EXPECT_GT(judge.allowances().front().rate, 0.003);
+  EXPECT_EQ(with(5).finding, Finding::kRight) << with(5).reason << explain(with(5));
+  const auto far = with(500);
+  EXPECT_EQ(far.finding, Finding::kWrong);
+  EXPECT_THAT(far.reason, HasSubstr("the reference itself jumps in"));
+}
+
+TEST(Judge, RefusesAFrameOfManyThatHasAnothersOutput) {
+  const auto frames = some_frames(200);
+  const auto judge = judge_of(sevenths(), {frames.begin(), frames.begin() + 4});
+  for (const std::size_t wrong : {3, 150, 199}) {
+    const auto verdict = second_verdict_on(
+        judge, frames, sevenths(),
+        [&](const Tensor& x, std::size_t f) { return sevenths()(f == wrong ? frames[0][0] : x); });
+    EXPECT_LT(verdict.mismatches * 100, verdict.values);
+    EXPECT_EQ(verdict.finding, Finding::kWrong) << wrong << verdict.reason << explain(verdict);
+  }
+}
+
+TEST(Judge, AllowsNoStepWhereIntegersAreClasses) {
+  const auto frames = some_frames();
+  const auto classes = [](int more) {
+    return [=](const Tensor& x) {
+      return tensor<std::uint8_t>(DType::kU8, [&](auto i) {
+        return static_cast<std::uint8_t>(static_cast<int>(100 * x.as<float>()[i]) + more);
+      });
+    };
+  };
+  EXPECT_EQ(verdict_on(judge_of(classes(0), frames), frames, classes(1)).finding, Finding::kRight);
+  const auto judge = judge_of(classes(0), frames, {.exact = true});
+  EXPECT_EQ(verdict_on(judge, frames, classes(0)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, classes(1)).finding, Finding::kWrong);
+}
+
+TEST(Judge, AllowsNoStepWhereOneIsAllThatThereIs) {
+  const auto frames = some_frames();
+  const auto mask = [](bool inverted) {
+    return [=](const Tensor& x) {
+      return tensor<std::uint8_t>(DType::kU8, [&](auto i) {
+        return static_cast<std::uint8_t>((x.as<float>()[i] > 1.5) != inverted ? 1 : 0);
+      });
+    };
+  };
+  const auto judge = judge_of(mask(false), frames);
+  EXPECT_EQ(verdict_on(judge, frames, mask(false)).finding, Finding::kRight);
+  EXPECT_EQ(verdict_on(judge, frames, mask(true)).finding, Finding::kWrong);
+}
+
 TEST(Judge, AllowsNoIntegerToDifferThatNeverJumps) {
   const auto frames = some_frames();
   const auto places = [](std::int64_t wrong) {

@@ -220,7 +220,11 @@ class Look {
     for (std::size_t i = 0; outputs && i < own_.size(); ++i) {
       const auto result = compare((*outputs)[i], frame.expected[i], allowed_[i].tolerance);
       own_[i].selves[self].add(result, has_size(frame.expected[i]));
-      if (!result.ok()) jumped_[i] = true;
+      if (result.ok()) continue;
+      jumped_[i] = true;
+      Differences here;
+      here.add(result, has_size(frame.expected[i]));
+      own_[i].most_in_frame = std::max(own_[i].most_in_frame, here.share());
     }
   }
 
@@ -303,13 +307,15 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all) {
   const double mean = mean_of(shares);
   const double most = shares.empty() ? 0 : *std::ranges::max_element(shares);
   const double furthest = kOwnMargin * largest;
-  JumpVerdict verdict{Likeness::kNone, 0, furthest, mean, furthest};
+  JumpVerdict verdict{Likeness::kNone, 0, furthest, mean, furthest, own.most_in_frame};
   verdict.share =
       std::min(std::max({kOwnMargin * mean, mean + 3 * deviation_of(shares), most}), kMostJumping);
   const bool strange =
       static_cast<double>(found.strange) > kMostStrange * static_cast<double>(found.differing);
   if (equals_another(found)) {
-    return {Likeness::kOwn, std::min(kLuck * most, 1.0), furthest, mean, furthest};
+    verdict.likeness = Likeness::kOwn;
+    verdict.share = std::min(kLuck * most, 1.0);
+    return verdict;
   }
   if (strange || is_outside(found.all, verdict)) return verdict;
   verdict.likeness = Likeness::kOpen;

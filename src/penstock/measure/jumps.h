@@ -31,6 +31,8 @@ struct OwnJumps {
   /// One for each way of disturbing it: its inputs or quantisation steps changed in the last bits,
   /// its engine's settings.
   std::vector<Differences> selves;
+  double most_in_frame =
+      0;               ///< The largest share of one frame's values in which one of them jumps.
   Differences narrow;  ///< Of inputs rounded to bf16; where that changes none, of outputs.
   Differences frames;  ///< Of each frame's output from the next one's.
   /// Of faults planted in the right outputs, by kind; of each, by frame and, of a wrong block, by
@@ -56,10 +58,11 @@ enum class Likeness {
 
 struct JumpVerdict {
   Likeness likeness = Likeness::kNone;
-  double share = 0;      ///< Of the values that may jump,
-  double size = 0;       ///< and how far.
-  double own_share = 0;  ///< Of a disturbed reference's values that do, on average.
-  double most_size = 0;  ///< What jumps further is no jump; up to there it is open.
+  double share = 0;          ///< Of the values that may jump,
+  double size = 0;           ///< and how far.
+  double own_share = 0;      ///< Of a disturbed reference's values that do, on average.
+  double most_size = 0;      ///< What jumps further is no jump; up to there it is open.
+  double most_in_frame = 0;  ///< As OwnJumps has it.
 };
 
 /// Compares how often values jump and how far. Allowed are twice what a disturbed reference shows

@@ -109,7 +109,7 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
 }  // namespace
 
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units) {
+                                     std::uint64_t units, bool mirrored) {
   Random coins(seed);
   std::uint64_t left = 0, drawn = 0;
   frames::Frame changed;
@@ -119,7 +119,7 @@ frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t s
         drawn = coins.bits();
         left = 64;
       }
-      const bool larger = (drawn >> --left & 1U) != 0;
+      const bool larger = ((drawn >> --left & 1U) != 0) != mirrored;
       return next_to(dtype, bits, units, larger);
     }));
   }

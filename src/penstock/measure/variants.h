@@ -11,10 +11,10 @@
 
 namespace penstock::measure {
 
-/// Every float but 0 so many units in the last place larger or smaller, by a seeded coin. Integers,
-/// texts and floats of 8 bits and fewer stay.
+/// Every float but 0 so many units in the last place larger or smaller, by a seeded coin;
+/// `mirrored`: smaller or larger. Integers, texts and floats of 8 bits and fewer stay.
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units = 1);
+                                     std::uint64_t units = 1, bool mirrored = false);
 
 /// Each float rounded to what the narrower type holds, and kept in its own: bf16 has eight bits of
 /// mantissa, f16 eleven.

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "penstock/base/option_name.h"
 #include "penstock/graph/randomness.h"
 #include "penstock/session/join.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock {
 namespace {
@@ -39,6 +42,42 @@ bool computes_with_one(const graph::Graph& graph, graph::ValueId value) {
     }
     value = node.inputs.front();
   }
+}
+
+/// Whether the node may round numbers to integers: what it does inside is not looked at.
+bool may_round(const graph::Graph& graph, const graph::Node& node) {
+  const bool nested = node.op == "If" || node.op == "Loop" || node.op == "Scan";
+  if (!node.domain.empty() || node.op == kOpaque || nested) return true;
+  const auto is_narrow = [&](graph::ValueId id) {
+    if (id == graph::ValueId::kNone) return false;
+    const auto dtype = graph.value(id).type.dtype;
+    return dtype == DType::kU8 || dtype == DType::kI8;
+  };
+  const auto is_number = [&](graph::ValueId id) {
+    return id != graph::ValueId::kNone && is_float(graph.value(id).type.dtype);
+  };
+  const bool casts = node.op == "Cast" || node.op == "CastLike";
+  return (casts || std::ranges::any_of(node.outputs, is_narrow)) &&
+         std::ranges::any_of(node.inputs, is_number);
+}
+
+/// Whether the integers of `output` are numbers that were rounded, or may be: another engine may
+/// round a tie, or what lies near one, to the next integer. Classes, indices and masks come of
+/// comparing numbers, not of rounding them.
+bool is_rounded(const graph::Graph& graph, graph::ValueId output) {
+  std::vector<graph::ValueId> next{output};
+  std::set<graph::ValueId> seen;
+  while (!next.empty()) {
+    const auto id = next.back();
+    next.pop_back();
+    if (id == graph::ValueId::kNone || !seen.insert(id).second) continue;
+    const auto& value = graph.value(id);
+    if (is_float(value.type.dtype) || !value.producer) continue;
+    const auto& node = graph.nodes[graph::index(*value.producer)];
+    if (may_round(graph, node)) return true;
+    next.insert(next.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return false;
 }
 
 /// What reaches each value.
@@ -128,6 +167,9 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
   const auto reached = what_reaches(*graph);
   for (std::size_t i = 0; i < known.size() && i < graph->outputs.size(); ++i) {
     if (computes_with_one(*graph, graph->outputs[i])) known[i].last_rounding = kEightUnits;
+    const auto dtype = graph->value(graph->outputs[i]).type.dtype;
+    const bool narrow = dtype == DType::kU8 || dtype == DType::kI8;
+    known[i].exact = narrow && !is_rounded(*graph, graph->outputs[i]);
     const auto& reaching = reached[graph::index(graph->outputs[i])];
     known[i].constant = !reaching.varies;
     known[i].half = reaching.half;
