@@ -181,6 +181,56 @@ def test_other_files_do_not_spoil_a_package(penstock, well, double, tmp_path):
     well("verify", "p")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run double.onnx --frames 1 --trace",
+        "run double.onnx --frames 1 --record",
+        "bench double.onnx --seconds 0.1 --record",
+        "split double.onnx --annotate",
+        "plan double.onnx --svg",
+        "costs export",
+        "serve double.onnx --listen 127.0.0.1:0 --trace",
+        "serve double.onnx --listen 127.0.0.1:0 --access-log",
+    ],
+)
+def test_no_file_of_another_kind_is_lost(penstock, double, tmp_path, command):
+    (tmp_path / "double.onnx").write_bytes(Path(double).read_bytes())
+    for name in ["double.onnx", "notes.jsonl"]:
+        if name == "notes.jsonl":
+            (tmp_path / name).write_text("what I must not forget")
+        before = (tmp_path / name).read_bytes()
+        if name == "notes.jsonl" and "annotate" in command:
+            continue  # It writes a model, of which nothing tells what it begins with.
+        outcome = penstock(*command.split(), name)
+        assert outcome.code != 0, command
+        assert f"'{name}'" in outcome.err and "choose another name" in outcome.err, outcome.err
+        assert (tmp_path / name).read_bytes() == before
+
+
+def test_earlier_files_are_replaced(well, double, tmp_path):
+    for _ in range(2):
+        well("run", double, "--frames", "1", "--trace", "t.json", "--record", "r.html", "--output", "o.jsonl")
+    (tmp_path / "empty.json").touch()
+    well("run", double, "--frames", "1", "--trace", "empty.json")
+
+
+def test_two_files_of_one_name_are_refused(penstock, double):
+    outcome = penstock("run", double, "--frames", "1", "--trace", "same.html", "--record", "same.html")
+    assert (outcome.code, "both name 'same.html'" in outcome.err) == (1, True), outcome.err
+
+
+def test_a_package_with_other_files_in_it_is_not_replaced(penstock, well, double, tmp_path):
+    well("split", double, "-o", "p")
+    well("split", double, "-o", "p")  # It has nothing else in it.
+    (tmp_path / "p/notes").mkdir()
+    (tmp_path / "p/notes/README.md").write_text("what I must not forget")
+    outcome = penstock("split", double, "-o", "p")
+    assert outcome.code == 1
+    assert "/p': has 'notes/README.md', which is no file of the package there" in outcome.err, outcome.err
+    assert (tmp_path / "p/notes/README.md").read_text() == "what I must not forget"
+
+
 def test_results_beside_the_inputs_are_written_again(well, double, tmp_path):
     (tmp_path / "both").mkdir()
     np.save(tmp_path / "both/x.npy", np.ones((2, 3), np.float32))

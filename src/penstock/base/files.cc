@@ -192,6 +192,21 @@ void remove_part(const std::filesystem::path& file) {
   if (fs::is_regular_file(fs::symlink_status(file, ignored))) fs::remove(file, ignored);
 }
 
+bool would_lose(const std::filesystem::path& file, std::string_view begin) {
+  std::error_code unknown;
+  if (begin.empty() || !std::filesystem::is_regular_file(file, unknown)) return false;
+  std::ifstream in(file, std::ios::binary);
+  char c = 0;
+  bool empty = true;
+  while (in.get(c) && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) empty = false;
+  if (!in) return !empty || std::filesystem::file_size(file, unknown) != 0;
+  for (const char expected : begin) {
+    if (!in || std::tolower(static_cast<unsigned char>(c)) != expected) return true;
+    in.get(c);
+  }
+  return false;
+}
+
 Result<std::shared_ptr<const std::filesystem::path>> make_temporary_folder() {
   std::error_code error;
   const auto temporary = fs::temp_directory_path(error);

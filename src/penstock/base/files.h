@@ -21,6 +21,11 @@ Status write_whole_file(const std::filesystem::path& file, std::string_view text
 /// Removes what was written of a file that could not be written to its end. Devices and pipes stay.
 void remove_part(const std::filesystem::path& file);
 
+/// Whether writing the file would lose another one: what is there, and not empty, begins otherwise
+/// than `begin`, as each file of its kind does behind blanks, in letters of either case. Devices
+/// and pipes lose nothing. `begin` empty: nothing is known of the kind.
+bool would_lose(const std::filesystem::path& file, std::string_view begin);
+
 /// A folder of our own among the temporary ones, removed with the last reference, or at the exit.
 ///
 /// The first in a process also removes those that processes of the same user left which were

@@ -179,7 +179,7 @@ Result<int> write(const CostsOptions& options) {
     print(text);
     return kOk;
   }
-  PENSTOCK_CHECK_OK(check_writable("export", options.file, true));
+  PENSTOCK_CHECK_OK(check_writable("export", options.file, true, kJson));
   PENSTOCK_CHECK_OK(write_whole_file(options.file, text));
   return kOk;
 }

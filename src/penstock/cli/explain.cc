@@ -41,7 +41,7 @@ Status check_built(const std::filesystem::path& path) {
 
 Result<int> run(const ExplainOptions& options) {
   PENSTOCK_CHECK_OK(check_built(options.package));
-  if (!options.html.empty()) PENSTOCK_CHECK_OK(check_writable("--html", options.html, true));
+  if (!options.html.empty()) PENSTOCK_CHECK_OK(check_writable("--html", options.html, true, kHtml));
   PENSTOCK_TRY(const auto report, tune::read_report(options.package));
   if (!options.html.empty()) {
     PENSTOCK_CHECK_OK(write_whole_file(options.html, tune::to_html(report)));

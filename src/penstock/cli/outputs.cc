@@ -155,7 +155,8 @@ Status check_not_read(const fs::path& target, const std::vector<plan::TensorInfo
 
 }  // namespace
 
-Status check_writable(const std::string& option, const fs::path& file, bool in_place) {
+Status check_writable(const std::string& option, const fs::path& file, bool in_place,
+                      std::string_view begin) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   std::error_code unknown;
   if (fs::is_directory(file, unknown)) {
@@ -163,6 +164,12 @@ Status check_writable(const std::string& option, const fs::path& file, bool in_p
                       "': cannot be written: it is a folder; give a file's name");
   }
   PENSTOCK_CHECK_OK(plan::check_results(file));
+  if (would_lose(file, begin)) {
+    return make_error(
+        Code::kAlreadyExists, option, " '", file.string(),
+        "': is there, and is no earlier file of this option: it would be lost; choose "
+        "another name, or remove it");
+  }
   const bool there = in_place && fs::exists(file, unknown);
   if (::access((there ? file : folder).c_str(), W_OK) == 0) return {};
   const std::error_code error(errno, std::generic_category());
@@ -181,11 +188,11 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
   writer.several_frames_ = frames != 1;
   writer.is_archive_ = target.extension() == ".npz";
   if (target == "-" || target.extension() == ".jsonl") {
-    if (target != "-") PENSTOCK_CHECK_OK(check_writable("--output", target, true));
+    if (target != "-") PENSTOCK_CHECK_OK(check_writable("--output", target, true, kJson));
     PENSTOCK_TRY(writer.lines_, JsonLines::create(target, writer.outputs_));
   } else if (writer.is_archive_) {
     PENSTOCK_CHECK_OK(check_npz_forms(target, writer.outputs_));
-    PENSTOCK_CHECK_OK(check_writable("--output", target, false));
+    PENSTOCK_CHECK_OK(check_writable("--output", target, false, kNpz));
   } else if (!target.empty()) {
     PENSTOCK_CHECK_OK(check_kind(target));
     PENSTOCK_CHECK_OK(plan::check_results(target));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -19,8 +20,12 @@ namespace penstock::cli {
 
 /// Whether a file can be written there: told before the work that it is to hold. Makes none.
 /// `option`: by which it is named. `in_place`: a file that is there is written, and not replaced by
-/// one that was written beside it. \error kPermissionDenied
-Status check_writable(const std::string& option, const std::filesystem::path& file, bool in_place);
+/// one that was written beside it. `begin`: of all files of its kind, in small letters; what is
+/// there and begins otherwise is not overwritten.
+/// \error kPermissionDenied  with the system's reason. kAlreadyExists  it would lose another file.
+Status check_writable(const std::string& option, const std::filesystem::path& file, bool in_place,
+                      std::string_view begin);
+inline constexpr std::string_view kJson = "{", kHtml = "<!doctype html", kSvg = "<svg", kNpz = "pk";
 
 /// A folder (<name>.npy of one frame, <frame>/<name>.npy of several; .pb where .npy has no form), a
 /// .npz (<name>, or <frame>/<name>), which is written at the end, or lines of JSON: a .jsonl, or

@@ -505,7 +505,7 @@ Result<int> plan_model(const PlanOptions& options) {
 }
 
 Result<int> run(const PlanOptions& options) {
-  if (!options.svg.empty()) PENSTOCK_CHECK_OK(check_writable("--svg", options.svg, true));
+  if (!options.svg.empty()) PENSTOCK_CHECK_OK(check_writable("--svg", options.svg, true, kSvg));
   const InterruptGuard guard;
   return options.problem.model.empty() ? plan_workload(options) : plan_model(options);
 }

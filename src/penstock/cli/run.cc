@@ -382,6 +382,22 @@ Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& s
   return summary.errors == 0 && !summary.input_error ? kOk : kFailed;
 }
 
+/// Of two files of one name the later would be all that is left.
+Status check_apart(const RunOptions& options) {
+  const std::pair<const char*, const std::filesystem::path*> files[] = {
+      {"--output", &options.output},
+      {"--trace", &options.trace},
+      {"--record", &options.watch.record}};
+  for (const auto& [option, file] : files) {
+    for (const auto& [other, same] : files) {
+      if (file == same || file->empty() || *file != *same) continue;
+      return invalid_argument(option, " and ", other, ": both name '", file->string(),
+                              "'; give each a name of its own");
+    }
+  }
+  return {};
+}
+
 Status write_trace(const Pipeline& pipeline, const std::filesystem::path& file) {
   PENSTOCK_TRY(const auto lost, pipeline.write_trace(file));
   if (lost == 0) return {};
@@ -446,7 +462,9 @@ Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt,
                                                  frames::paths_of(inputs, arguments)));
-  if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
+  PENSTOCK_CHECK_OK(check_apart(options));
+  if (!options.trace.empty())
+    PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true, kJson));
   const InterruptGuard guard(Hangup::kReload);
   PENSTOCK_TRY(auto started, start_source(options.source, package, settings, backends));
   const std::shared_ptr<Pipeline> pipeline = std::move(started);

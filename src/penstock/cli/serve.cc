@@ -170,9 +170,11 @@ Status write_trace(const gateway::Serving& serving, const std::filesystem::path&
 
 Result<int> run(const ServeOptions& options) {
   // What the end could not write would be lost with all that it tells.
-  if (!options.trace.empty()) PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true));
+  if (!options.trace.empty())
+    PENSTOCK_CHECK_OK(check_writable("--trace", options.trace, true, kJson));
   const std::filesystem::path log = options.all.access_log;
-  if (!log.empty() && log != "-") PENSTOCK_CHECK_OK(plan::check_results(log));
+  if (!log.empty() && log != "-")
+    PENSTOCK_CHECK_OK(check_writable("--access-log", log, true, kJson));
   PENSTOCK_TRY(const auto serving_options, to_options(options));
   const backend::Registry backends = load_backends();
   const InterruptGuard guard(Hangup::kReload);

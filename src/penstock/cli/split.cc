@@ -113,7 +113,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
 /// Writes the whole model with the stage of each node, in ONNX's words and in ONNX Runtime's.
 Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
                 const std::filesystem::path& file) {
-  PENSTOCK_CHECK_OK(check_writable("--annotate", file, true));
+  PENSTOCK_CHECK_OK(check_writable("--annotate", file, true, ""));
   PENSTOCK_TRY(const auto stages, partition::assign_stages(graph, split));
   graph::WriteOptions write;
   write.pipeline_stages.assign(graph.nodes.size(), -1);
@@ -304,6 +304,10 @@ Result<int> run(const SplitOptions& options) {
                import_file(options.model, options.import, backends, options.engine.custom_ops));
   warn_of_unused_annotations(graph, options);
   warn_of_refusal(graph, backends, options.engine.custom_ops);
+  if (std::error_code none; std::filesystem::equivalent(options.annotate, options.model, none)) {
+    return invalid_argument("--annotate '", options.annotate.string(),
+                            "': the model is read from it; choose another name");
+  }
   if (!options.annotate.empty()) PENSTOCK_CHECK_OK(annotate(graph, split, options.annotate));
   if (options.package.empty()) return kOk;
   PENSTOCK_TRY(const auto choices, choose_batches(graph, split, backends));

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/base/address.h"
+#include "penstock/cli/outputs.h"
 #include "penstock/plan/package.h"
 #include "penstock/tune/report.h"
 
@@ -78,7 +79,9 @@ Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& pac
   if (guards != nullptr && arguments.page.empty() && arguments.metrics.empty()) {
     return invalid_argument(guards, ": is for --page or --metrics, found neither");
   }
-  if (!arguments.record.empty()) PENSTOCK_CHECK_OK(plan::check_results(arguments.record));
+  if (!arguments.record.empty()) {
+    PENSTOCK_CHECK_OK(check_writable("--record", arguments.record, false, kHtml));
+  }
   Watchers watchers;
   if (!arguments.page.empty() || !arguments.record.empty()) {
     gateway::WatchOptions options;

@@ -14,6 +14,7 @@
 #include "penstock/base/files.h"
 #include "penstock/base/folder.h"
 #include "penstock/base/near_names.h"
+#include "penstock/plan/document.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/plan_json.h"
 #include "penstock/plan/zip.h"
@@ -91,6 +92,24 @@ Status check_outside(const fs::path& target) {
                           "'; choose a place outside it");
 }
 
+/// What else lies there would go with the package.
+Status check_holds_no_other(const fs::path& target) {
+  PENSTOCK_TRY(const auto text, read_text(target / kPlanFile));
+  const auto plan = Document::parse(text);  // Of a damaged one no file is known to be its own.
+  const auto is_own = [&](const std::string& path) {
+    return plan && plan->value().is_object() && plan->value().contains("files") &&
+           plan->value()["files"].contains(path);
+  };
+  PENSTOCK_TRY(const auto paths, list_files(target));
+  for (const auto& path : paths) {
+    if (path == kPlanFile || is_own(path)) continue;
+    return make_error(Code::kAlreadyExists, "'", target.string(), "': has '", path,
+                      "', which is no file of the package there and would be lost with it; move it "
+                      "away, or choose another name");
+  }
+  return {};
+}
+
 Status check_replaceable(const fs::path& target) {
   std::error_code error;
   const auto status = fs::symlink_status(target, error);
@@ -104,7 +123,8 @@ Status check_replaceable(const fs::path& target) {
     return package ? Status() : refuse("a zip of a package");
   }
   if (!fs::is_directory(status)) return refuse("a package folder");
-  if (is_package_folder(target) || fs::is_empty(target, error)) return {};
+  if (is_package_folder(target)) return check_holds_no_other(target);
+  if (fs::is_empty(target, error)) return {};
   return refuse("a package folder (no plan.json of a package in it)");
 }
 

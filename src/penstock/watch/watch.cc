@@ -99,6 +99,9 @@ Error no_recording(const std::filesystem::path& file, const std::string& reason)
 Status begin_recording(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) return no_recording(file, "it is a folder");
+  if (would_lose(file, "<!doctype html")) {
+    return no_recording(file, "it is there, and no page, and would be lost; choose another name");
+  }
   if (std::ofstream(part_of(file), std::ios::binary)) return {};
   return no_recording(file, std::generic_category().message(errno));
 }
