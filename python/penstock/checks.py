@@ -100,6 +100,11 @@ def path_text(name: str, path: object) -> str:
     raise unexpected(name, "a path, such as 'folder/file'", path)
 
 
+def shown(file: str) -> str:
+    """A file's name for a sentence: where it is not UTF-8, with escapes, as no stream takes such text."""
+    return file.encode(errors="backslashreplace").decode()
+
+
 def listed(name: str, values: Any) -> list[Any]:
     """A single value given for a list is that list: ``cuts="conv1"``."""
     if isinstance(values, str | int | os.PathLike):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import IO, Any
 
+from penstock.checks import shown
 from penstock.errors import PenstockError, PermissionDenied, ResourceExhausted
 
 
@@ -27,8 +28,8 @@ def unwritable(error: OSError, file: str, what: str = "", about: str = "") -> Pe
     kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else PermissionDenied
     folder = os.path.dirname(file)
     if error.errno == errno.ENOENT and folder and not os.path.exists(folder):
-        about = f"; make the folder '{folder}' first"
-    return kind(f"{what}'{file}': cannot be written: {error.strerror or error}{about}")
+        about = f"; make the folder '{shown(folder)}' first"
+    return kind(f"{what}'{shown(file)}': cannot be written: {error.strerror or error}{about}")
 
 
 def write_whole_file(file: str, work: Callable[[IO[bytes]], Any], what: str = "") -> None:

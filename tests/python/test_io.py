@@ -5,6 +5,8 @@ import errno
 import importlib.util
 import io as streams
 import json
+import os
+import re
 import resource
 import subprocess
 import sys
@@ -98,6 +100,56 @@ def test_a_picture_of_pillow_is_prepared_too():
     np.testing.assert_array_equal(io.prepare(with_alpha, like), io.prepare(RED, like))
     with pytest.raises(penstock.InvalidArgument, match="prepare: expected a picture, a numpy array .*, found str"):
         io.prepare("cat.png", like)
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A folder, and in it a place for a file, whose names are not UTF-8."""
+    folder = tmp_path / os.fsdecode(b"odd\xff")
+    folder.mkdir()
+    return folder / os.fsdecode(b"b\xfed")
+
+
+def test_pictures_may_have_names_that_are_not_utf8(odd: Path, pictures: None) -> None:
+    for ending in (".png", ".PNG", ".bmp"):
+        file = odd.with_suffix(ending)
+        io.write_image(file, RED)
+        np.testing.assert_array_equal(io.read_image(file), RED)
+    assert len(list(io.images(odd.parent))) == 3
+    sink = io.ImageFolder(odd, lambda result: RED)
+    sink.write(types.SimpleNamespace(ok=True, number=0))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(io.read_image(odd / "000000.png"), RED)
+
+
+def test_errors_show_names_that_are_not_utf8_with_escapes(odd: Path, pictures: None) -> None:
+    odd.with_suffix(".png").write_bytes(b"no picture")
+    odd.with_suffix(".npy").write_bytes(b"no array")
+    name = re.escape(r"odd\udcff/b\udcfed")
+    ending = os.fsdecode(b".p\xffg")
+    calls: list[tuple[Callable[[], object], type[Exception], str]] = [
+        (lambda: io.read_image(odd), penstock.NotFound, f"{name}': no such file"),
+        (lambda: io.read_image(odd.with_suffix(".png")), penstock.DataLoss, f"{name}.png': not a picture"),
+        (lambda: io.write_image(odd / "a.png", RED), penstock.PermissionDenied, f"make the folder '.*{name}' first"),
+        (lambda: io.write_image(odd.with_suffix(ending), RED), penstock.InvalidArgument, r"ends in '.p\\udcffg'; try"),
+        (lambda: io.images(odd), penstock.NotFound, f"{name}': no such file or folder"),
+        (lambda: list(io.arrays(odd.with_suffix(".npy"))), penstock.DataLoss, f"{name}.npy': does not begin as"),
+    ]
+    for call, kind, told in calls:
+        with pytest.raises(kind, match=told) as caught:
+            call()
+        assert str(caught.value).encode()
+
+
+@NEEDS_OPENCV
+def test_videos_with_names_that_are_not_utf8_are_refused(odd: Path) -> None:
+    """OpenCV itself crashes at them."""
+    file = odd.with_suffix(".mp4")
+    file.write_bytes(b"")
+    told = r"b\\udcfed.mp4': expected a name in UTF-8, as OpenCV opens no other; rename it$"
+    for opened in (io.video, lambda file: io.camera(str(file)), lambda file: io.VideoFile(file, lambda result: RED)):
+        with pytest.raises(penstock.InvalidArgument, match=told) as caught:
+            opened(file)
+        assert str(caught.value).encode()
 
 
 def test_mean_and_deviation_are_applied() -> None:

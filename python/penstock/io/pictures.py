@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.checks import path_text, row, unexpected
+from penstock.checks import path_text, row, shown, unexpected
 from penstock.errors import DataLoss, InvalidArgument, NotFound, PenstockWarning, PermissionDenied, Unavailable
 from penstock.types import Array, Path
 from penstock.writing import write_whole_file
@@ -30,6 +30,13 @@ def opencv(what: str) -> Any:
         raise Unavailable(f"{what} needs OpenCV, which is not here; pip install 'penstock[video]'") from error
 
 
+def opencv_name(what: str, file: str) -> str:
+    """The name of a file that OpenCV opens itself, which crashes where it is not UTF-8."""
+    if shown(file) != file:
+        raise InvalidArgument(f"{what}: expected a name in UTF-8, as OpenCV opens no other; rename it")
+    return file
+
+
 def _library(what: str) -> tuple[str, Any]:
     for name in ("cv2", "PIL.Image"):
         try:
@@ -42,20 +49,31 @@ def _library(what: str) -> tuple[str, Any]:
 def read_image(path: Path) -> Array:
     """A picture file as uint8 [height, width, 3], red first; turned as its EXIF orientation says."""
     file = path_text("path", path)
+    what = f"picture '{shown(file)}'"
     if not os.path.isfile(file):
-        raise NotFound(f"picture '{file}': no such file")
-    name, library = _library(f"picture '{file}'")
+        raise NotFound(f"{what}: no such file")
+    name, library = _library(what)
     if name == "cv2":
-        image = library.imread(file, library.IMREAD_COLOR)
-        if image is None:
-            raise DataLoss(f"picture '{file}': not a picture that OpenCV can read")
-        return np.ascontiguousarray(image[:, :, ::-1])
+        return _read_by_opencv(library, file, what)
     try:
         with library.open(file) as picture:
             seen = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
             return np.array(seen.convert("RGB"))
     except OSError as error:
-        raise DataLoss(f"picture '{file}': not a picture that Pillow can read: {error}") from error
+        raise DataLoss(f"{what}: not a picture that Pillow can read: {error}") from error
+
+
+def _read_by_opencv(library: Any, file: str, what: str) -> Array:
+    """Of its bytes: OpenCV does not open files of all names."""
+    try:
+        with open(file, "rb") as opened:
+            data = np.frombuffer(opened.read(), np.uint8)
+    except OSError as error:
+        raise DataLoss(f"{what}: cannot be read: {error.strerror}") from error
+    image = library.imdecode(data, library.IMREAD_COLOR) if data.size > 0 else None
+    if image is None:
+        raise DataLoss(f"{what}: not a picture that OpenCV can read")
+    return np.ascontiguousarray(image[:, :, ::-1])
 
 
 def check_picture(what: str, image: object) -> Array:
@@ -71,12 +89,16 @@ def check_picture(what: str, image: object) -> Array:
 def write_image(path: Path, image: Array) -> None:
     """Writes uint8 [height, width, 3] (red first) or [height, width]; the name's ending says the kind."""
     file = path_text("path", path)
-    check_picture(f"picture '{file}'", image)
-    name, library = _library(f"picture '{file}'")
-    kind = _ending(file)
-    kinds = library.haveImageWriter(file) if name == "cv2" else kind in library.registered_extensions()
-    if not kinds:
-        raise InvalidArgument(f"picture '{file}': no kind of picture ends in '{kind}'; try .png or .jpg")
+    what = f"picture '{shown(file)}'"
+    check_picture(what, image)
+    name, library = _library(what)
+    kind = os.path.splitext(file)[1].lower()
+    if name == "cv2":
+        known = kind.isascii() and library.haveImageWriter(f"picture{kind}")
+    else:
+        known = kind in library.registered_extensions()
+    if not known:
+        raise InvalidArgument(f"{what}: no kind of picture ends in '{shown(kind)}'; try .png or .jpg")
     made = BytesIO()  # OpenCV does not tell of a full disk.
     made.name = file  # By which Pillow chooses among forms of one kind.
     refused = (library.error,) if name == "cv2" else ()
@@ -89,12 +111,8 @@ def write_image(path: Path, image: Array) -> None:
         else:
             library.fromarray(np.ascontiguousarray(image)).save(made, library.registered_extensions()[kind])
     except (OSError, ValueError, KeyError, *refused) as error:
-        raise PermissionDenied(f"picture '{file}': cannot be written: {error}") from error
+        raise PermissionDenied(f"{what}: cannot be written: {error}") from error
     write_whole_file(file, lambda out: out.write(made.getbuffer()), what="picture ")
-
-
-def _ending(file: str) -> str:
-    return os.path.splitext(file)[1].lower()
 
 
 def resize(image: Array, height: int, width: int) -> Array:

@@ -16,10 +16,10 @@ from typing import IO, Any, TextIO
 import numpy as np
 
 from penstock._core import Frame
-from penstock.checks import path_text, unexpected
+from penstock.checks import path_text, shown, unexpected
 from penstock.closing import Closing
 from penstock.errors import FailedPrecondition, InvalidArgument, PenstockWarning, PermissionDenied
-from penstock.io.pictures import check_picture, opencv, write_image
+from penstock.io.pictures import check_picture, opencv, opencv_name, write_image
 from penstock.types import Array, Path
 from penstock.writing import LineFile, write_whole_file, writing
 
@@ -133,7 +133,9 @@ class VideoFile(Sink):
 
     def __init__(self, file: Path, draw: Callable[[Frame], Array], rate: float = 30, codec: str = "mp4v") -> None:
         self._file = path_text("file", file)
-        self._library = opencv(f"video '{self._file}'")
+        what = f"video '{shown(self._file)}'"
+        self._library = opencv(what)
+        opencv_name(what, self._file)
         self._draw = draw
         self._rate = rate
         if not isinstance(codec, str) or len(codec) != 4:
@@ -211,7 +213,7 @@ def _save_all(file: str, arrays: Mapping[str, Array]) -> None:
 
 def _expect_open(is_open: bool, place: str) -> None:
     if not is_open:
-        raise FailedPrecondition(f"'{place}': the sink is closed: write before close(), or within 'with'")
+        raise FailedPrecondition(f"'{shown(place)}': the sink is closed: write before close(), or within 'with'")
 
 
 def _expect_writable(file: str) -> None:

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _core
-from penstock.checks import listed, path_text, sizes, unexpected, whole
+from penstock.checks import listed, path_text, shown, sizes, unexpected, whole
 from penstock.errors import DataLoss, InvalidArgument, NotFound, Unavailable
-from penstock.io.pictures import opencv, read_image
+from penstock.io.pictures import opencv, opencv_name, read_image
 from penstock.threads import start_thread
 from penstock.types import Array, Path
 
@@ -34,11 +34,12 @@ def images(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterabl
 def video(path: Path, *, rate: float | None = None) -> Iterable[Array]:
     """The pictures of a video file, as fast as they decode or ``rate`` a second."""
     file = path_text("path", path)
+    what = f"video '{shown(file)}'"
     if not os.path.isfile(file):
-        raise NotFound(f"video '{file}': no such file")
-    capture = opencv(f"video '{file}'").VideoCapture(file)
+        raise NotFound(f"{what}: no such file")
+    capture = opencv(what).VideoCapture(opencv_name(what, file))
     if not capture.isOpened():
-        raise DataLoss(f"video '{file}': not a video that OpenCV can read")
+        raise DataLoss(f"{what}: not a video that OpenCV can read")
     return _paced(_captured(capture), rate)
 
 
@@ -49,7 +50,7 @@ def camera(index: int | str = 0, *, width: int | None = None, height: int | None
     Raises Unavailable, behind the last picture, where the camera gives no more.
     """
     library = opencv(f"camera {index!r}")
-    capture = library.VideoCapture(index)
+    capture = library.VideoCapture(opencv_name(f"camera {index!r}", index) if isinstance(index, str) else index)
     if not capture.isOpened():
         raise NotFound(f"camera {index!r}: OpenCV cannot open it; is it connected, and may you read it?")
     for what, value in ((library.CAP_PROP_FRAME_WIDTH, width), (library.CAP_PROP_FRAME_HEIGHT, height)):
@@ -200,12 +201,12 @@ def _files(path: Path | Iterable[Path], endings: tuple[str, ...], what: str) -> 
     place = FilePath(path)
     if not place.is_dir():
         if not place.exists():
-            raise NotFound(f"'{place}': no such file or folder")
+            raise NotFound(f"'{shown(str(place))}': no such file or folder")
         return [str(place)]
     with os.scandir(place) as entries:
         files = sorted(entry.path for entry in entries if entry.name.lower().endswith(endings))
     if not files:
-        raise NotFound(f"folder '{place}': expected {what} ({', '.join(endings)}), found none")
+        raise NotFound(f"folder '{shown(str(place))}': expected {what} ({', '.join(endings)}), found none")
     return files
 
 
@@ -227,24 +228,25 @@ def _sound(file: str, samples: int, hop: int, sample_rate: int | None) -> _core.
     sound = _core.open_sound(file, samples, hop)
     if sample_rate not in (None, sound.rate):
         raise InvalidArgument(
-            f"sound '{file}': expected {sample_rate} samples a second, found {sound.rate}; "
-            f"convert it, such as by 'ffmpeg -i {file} -ar {sample_rate} converted.wav'"
+            f"sound '{shown(file)}': expected {sample_rate} samples a second, found {sound.rate}; "
+            f"convert it, such as by 'ffmpeg -i {shown(file)} -ar {sample_rate} converted.wav'"
         )
     return sound
 
 
 def _load_npy(file: str) -> Array:
+    what = f"'{shown(file)}'"
     try:
         loaded: Array = np.load(file, allow_pickle=False)
     except FileNotFoundError:
-        raise NotFound(f"'{file}': no such file") from None
+        raise NotFound(f"{what}: no such file") from None
     except OSError as error:
-        raise DataLoss(f"'{file}': cannot be read: {error.strerror}") from None
+        raise DataLoss(f"{what}: cannot be read: {error.strerror}") from None
     except (ValueError, EOFError) as error:
         with open(file, "rb") as given:
             if not given.read(6).startswith(b"\x93NUMPY"):  # numpy would have it read as a pickle, unsafely.
-                raise DataLoss(f"'{file}': does not begin as a .npy file; save the array by numpy.save()") from None
-        raise DataLoss(f"'{file}': expected a .npy file, found: {error}") from error
+                raise DataLoss(f"{what}: does not begin as a .npy file; save the array by numpy.save()") from None
+        raise DataLoss(f"{what}: expected a .npy file, found: {error}") from error
     return loaded
 
 
@@ -252,13 +254,14 @@ def _load(file: str) -> Iterator[Array | dict[str, Array]]:
     if not file.lower().endswith(".npz"):
         yield _load_npy(file)
         return
+    what = f"'{shown(file)}'"
     try:
         with np.load(file, allow_pickle=False) as archive:
             named = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
-        raise NotFound(f"'{file}': no such file") from None
+        raise NotFound(f"{what}: no such file") from None
     except (OSError, ValueError, EOFError, AttributeError) as error:
-        raise DataLoss(f"'{file}': expected a .npz file, found: {error}") from error
+        raise DataLoss(f"{what}: expected a .npz file, found: {error}") from error
     frames: dict[str, dict[str, Array]] = {}
     for name, value in named.items():
         frame, slash, tensor = name.partition("/")
