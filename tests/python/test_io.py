@@ -713,6 +713,33 @@ def test_what_is_no_video_is_named(tmp_path: Path) -> None:
         sink.write(types.SimpleNamespace(ok=True, number=0))  # type: ignore[arg-type]
 
 
+@NEEDS_OPENCV
+@pytest.mark.parametrize(
+    ("index", "found"),
+    [
+        (-1, "int -1"),
+        (np.int64(-1), "int64 .*-1.*"),
+        (2**31, "int 2147483648"),
+        (2.5, "float 2.5"),
+        (True, "bool True"),
+        (None, "NoneType None"),
+        ("", "str ''"),
+    ],
+)
+def test_what_names_no_camera_is_refused(index: object, found: str) -> None:
+    """Of a number below 0 OpenCV crashes."""
+    told = f"^camera: expected a number from 0 on, or a device, an address or a file, such as 0, found {found}$"
+    with pytest.raises(penstock.InvalidArgument, match=told):
+        io.camera(index)  # type: ignore[arg-type]
+
+
+@NEEDS_OPENCV
+def test_a_camera_may_be_a_path(clip: Path) -> None:
+    assert len(list(io.camera(clip))) > 0  # And ends without an error, as it is a file.
+    with pytest.raises(penstock.NotFound, match="^camera '.*none': OpenCV cannot open it"):
+        io.camera(clip.with_name("none"))
+
+
 @pytest.mark.parametrize("size", [(0, 4), (4, 0), (-1, 4), (2.5, 4), ("4", 4)])
 def test_a_size_that_no_picture_has_is_refused(size: tuple[int, int]) -> None:
     told = "resize: expected height and width in pixels, 1 or more, found"

@@ -43,23 +43,32 @@ def video(path: Path, *, rate: float | None = None) -> Iterable[Array]:
     return _paced(_captured(capture), rate)
 
 
-def camera(index: int | str = 0, *, width: int | None = None, height: int | None = None) -> Iterable[Array]:
+def camera(index: int | Path = 0, *, width: int | None = None, height: int | None = None) -> Iterable[Array]:
     """A camera's pictures: always the newest, those that nobody was ready for are left out.
 
     index: the camera's number, or what OpenCV opens: a device file, an RTSP address.
     Raises Unavailable, behind the last picture, where the camera gives no more.
     """
-    library = opencv(f"camera {index!r}")
-    capture = library.VideoCapture(opencv_name(f"camera {index!r}", index) if isinstance(index, str) else index)
+    name = _camera_name(index)
+    what = f"camera {name!r}"
+    library = opencv(what)
+    capture = library.VideoCapture(opencv_name(what, name) if isinstance(name, str) else name)
     if not capture.isOpened():
-        raise NotFound(f"camera {index!r}: OpenCV cannot open it; is it connected, and may you read it?")
-    for what, value in ((library.CAP_PROP_FRAME_WIDTH, width), (library.CAP_PROP_FRAME_HEIGHT, height)):
+        raise NotFound(f"{what}: OpenCV cannot open it; is it connected, and may you read it?")
+    for property_, value in ((library.CAP_PROP_FRAME_WIDTH, width), (library.CAP_PROP_FRAME_HEIGHT, height)):
         if value is not None:
-            capture.set(what, value)
-    is_file = isinstance(index, str) and os.path.isfile(index)  # Which ends as it should.
-    return latest(
-        _captured(capture, None if is_file else f"camera {index!r}: gives no more pictures; is it connected?")
-    )
+            capture.set(property_, value)
+    is_file = isinstance(name, str) and os.path.isfile(name)  # Which ends as it should.
+    return latest(_captured(capture, None if is_file else f"{what}: gives no more pictures; is it connected?"))
+
+
+def _camera_name(index: Any) -> int | str:
+    """Of a number below 0 OpenCV takes any camera, and crashes where it finds none."""
+    if isinstance(index, str | os.PathLike) and (name := path_text("camera", index)):
+        return name
+    if isinstance(index, int | np.integer) and not isinstance(index, bool) and 0 <= index < 2**31:
+        return int(index)
+    raise unexpected("camera", "a number from 0 on, or a device, an address or a file, such as 0", index)
 
 
 def wav(
