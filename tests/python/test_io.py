@@ -152,6 +152,14 @@ def test_videos_with_names_that_are_not_utf8_are_refused(odd: Path) -> None:
         assert str(caught.value).encode()
 
 
+def test_what_is_no_input_is_refused_with_where_one_is(pipeline: penstock.Pipeline) -> None:
+    told = r"like: expected an input of a pipeline, such as pipeline.get_inputs\(\)\[0\], found "
+    wrong: list[Any] = [pipeline, pipeline.get_inputs(), (1, 3, 60, 80), RED, "x", None]
+    for like in wrong:
+        with pytest.raises(penstock.InvalidArgument, match=told + type(like).__name__):
+            io.prepare(RED, like)
+
+
 def test_mean_and_deviation_are_applied() -> None:
     like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "float32")
     prepared = io.prepare(RED, like, scale=1, mean=[100, 0, 0], std=[50, 1, 1])

@@ -264,6 +264,8 @@ def _pixels(image: Any) -> Array:
 
 def _layout_of(like: TensorInfo) -> tuple[bool, int, int | None, int | None]:
     """Whether channels come first, how many there are, height and width."""
+    if not all(hasattr(like, part) for part in ("name", "shape", "dtype")):
+        raise unexpected("like", "an input of a pipeline, such as pipeline.get_inputs()[0]", like)
     shape = like.shape or []
     picture = shape[-3:]
     sizes = [dim if isinstance(dim, int) else None for dim in picture]
