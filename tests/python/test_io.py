@@ -160,6 +160,16 @@ def test_what_is_no_input_is_refused_with_where_one_is(pipeline: penstock.Pipeli
             io.prepare(RED, like)
 
 
+def test_a_folder_is_told_from_a_picture_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.png").mkdir()
+    told = r"picture '.*a.png': expected a file, found a folder; io.images\(\) reads the pictures in it$"
+    for read in (io.read_image, lambda path: list(io.images([path]))):
+        with pytest.raises(penstock.InvalidArgument, match=told):
+            read(tmp_path / "a.png")
+    with pytest.raises(penstock.InvalidArgument, match=r"video '.*a.png': expected a file, found a folder$"):
+        io.video(tmp_path / "a.png")
+
+
 def test_mean_and_deviation_are_applied() -> None:
     like = penstock.TensorInfo("x", "", [1, 3, 6, 8], "float32")
     prepared = io.prepare(RED, like, scale=1, mean=[100, 0, 0], std=[50, 1, 1])

@@ -30,6 +30,14 @@ def opencv(what: str) -> Any:
         raise Unavailable(f"{what} needs OpenCV, which is not here; pip install 'penstock[video]'") from error
 
 
+def expect_file(what: str, file: str, about_folder: str = "") -> None:
+    """Raises InvalidArgument where it is a folder, NotFound where it is not there."""
+    if os.path.isdir(file):
+        raise InvalidArgument(f"{what}: expected a file, found a folder{about_folder}")
+    if not os.path.isfile(file):
+        raise NotFound(f"{what}: no such file")
+
+
 def opencv_name(what: str, file: str) -> str:
     """The name of a file that OpenCV opens itself, which crashes where it is not UTF-8."""
     if shown(file) != file:
@@ -50,8 +58,7 @@ def read_image(path: Path) -> Array:
     """A picture file as uint8 [height, width, 3], red first; turned as its EXIF orientation says."""
     file = path_text("path", path)
     what = f"picture '{shown(file)}'"
-    if not os.path.isfile(file):
-        raise NotFound(f"{what}: no such file")
+    expect_file(what, file, "; io.images() reads the pictures in it")
     name, library = _library(what)
     if name == "cv2":
         return _read_by_opencv(library, file, what)

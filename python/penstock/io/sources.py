@@ -16,7 +16,7 @@ import numpy.typing as npt
 from penstock import _core
 from penstock.checks import listed, path_text, shown, sizes, unexpected, whole
 from penstock.errors import DataLoss, InvalidArgument, NotFound, Unavailable
-from penstock.io.pictures import opencv, opencv_name, read_image
+from penstock.io.pictures import expect_file, opencv, opencv_name, read_image
 from penstock.threads import start_thread
 from penstock.types import Array, Path
 
@@ -35,8 +35,7 @@ def video(path: Path, *, rate: float | None = None) -> Iterable[Array]:
     """The pictures of a video file, as fast as they decode or ``rate`` a second."""
     file = path_text("path", path)
     what = f"video '{shown(file)}'"
-    if not os.path.isfile(file):
-        raise NotFound(f"{what}: no such file")
+    expect_file(what, file)
     capture = opencv(what).VideoCapture(opencv_name(what, file))
     if not capture.isOpened():
         raise DataLoss(f"{what}: not a video that OpenCV can read")
