@@ -179,3 +179,29 @@ def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):
     command[-2] = "missing"
     third = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (third.returncode, third.stderr) == (1, "score: [Errno 2] No such file or directory: 'missing'\n")
+
+
+@pytest.mark.parametrize(
+    ("held", "line"),
+    [
+        (b"notes", 1),
+        (b"notes\n", 1),
+        (b"{}\n", 1),
+        (b"[1]\n", 1),
+        (b'{"frame": 0}\n', 1),
+        (b"\xff\x00\n", 1),
+        (b'{"file": "a", "place": [1, 2]}\n{"file": "b', 0),
+        (b'{"file": "a", "place": [1, 2]}\nnotes', 2),
+        (b'{"file": "a", "place": [1, 2]}\n{"file": "b\n', 2),
+        (b'{"file": "a", "place": [1, 2]}\n{"file": "\xff"}\n', 2),
+    ],
+)
+def test_scores_are_not_written_into_a_file_that_holds_others(environment, tmp_path, held, line):
+    scores = tmp_path / "scores.jsonl"
+    scores.write_bytes(held)
+    command = [sys.executable, EXAMPLES / "batch/score.py", "missing", "missing", "scores.jsonl"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    told = f"score: 'scores.jsonl': line {line} is no score; name a new file, or one of this program's\n"
+    if line == 0:  # Its own, which was interrupted: only the folder is wrong.
+        told, held = "score: [Errno 2] No such file or directory: 'missing'\n", held[: held.index(b"\n") + 1]
+    assert (done.returncode, done.stderr, scores.read_bytes()) == (1, told, held)

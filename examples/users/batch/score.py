@@ -12,18 +12,24 @@ import penstock
 from penstock import io
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp")
+START = b'{"file": "'
 
 
 def scored_before(scores):
-    """The names in SCORES. What an interruption left of a last line is cut off."""
+    """The names in SCORES. What an interruption left of a last line is cut off; a file of others stays as it is."""
     if not scores.exists():
         return set()
     names, whole = set(), 0
     with scores.open("rb+") as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
-            names.add(json.loads(line)["file"])
+        for number, line in enumerate(file, 1):
+            try:
+                if not START.startswith(line[: len(START)]):
+                    raise ValueError
+                if not line.endswith(b"\n"):
+                    break
+                names.add(json.loads(line)["file"])
+            except ValueError:
+                sys.exit(f"score: '{scores}': line {number} is no score; name a new file, or one of this program's")
             whole += len(line)
         file.truncate(whole)
     return names
