@@ -140,12 +140,17 @@ std::string advice(const Type& type, const Tensor& found, bool of_numpy) {
 }
 
 /// What makes an array of what is none.
-std::string making_an_array(nb::handle value, const std::string& dtype) {
+std::string making_an_array(nb::handle value, const Type& type) {
+  const std::string dtype = numpy_name(type.dtype);
   if (nb::hasattr(value, "getbands")) {  // Of Pillow.
     return "; penstock.io.prepare(x, pipeline.get_inputs()[0]) makes one of a picture";
   }
   if (dtype.empty()) return "";
-  if (PyUnicode_Check(value.ptr()) && dtype != "object") {
+  const bool path = PyUnicode_Check(value.ptr()) != 0 || nb::hasattr(value, "__fspath__");
+  if (path && dtype != "object") {
+    if (type.dtype == DType::kU8 && type.ranked && type.dims.size() == 1) {
+      return "; numpy.fromfile(x, 'uint8') reads the bytes of a file";
+    }
     return "; penstock.io.read_image(x) reads a picture, numpy.load(x) a file of numpy's";
   }
   return "; numpy.asarray(x, '" + dtype + "') makes one";
@@ -377,7 +382,7 @@ Result<Tensor> from_python(nb::handle value, const plan::TensorInfo& input) {
   if (nb::hasattr(value, "__dlpack__")) return from_dlpack(value, input);
   return invalid_argument("expected an array (numpy, DLPack or a buffer) of ",
                           to_string(input.type), ", found ", name_of_type(value),
-                          making_an_array(value, numpy_name(input.type.dtype)));
+                          making_an_array(value, input.type));
 }
 
 Result<nb::object> to_python(const Tensor& tensor, nb::handle owner, const std::string& name) {

@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -282,6 +283,14 @@ def test_decode_of_a_jpeg_is_pillows() -> None:
     # Decoders differ in how they blend colours between pixels.
     wanted = np.asarray(Image.open(io.BytesIO(data.tobytes())))
     within(4, ready.decode()(data), wanted)
+
+
+@pytest.mark.parametrize("file", ["g.png", Path("g.png")])
+def test_a_files_name_is_answered_with_what_reads_it(file: str | Path) -> None:
+    with pytest.raises(penstock.InvalidArgument, match=r"'decode': .*; numpy.fromfile\(x, 'uint8'\) reads the bytes"):
+        ready.decode()(file)
+    with pytest.raises(penstock.InvalidArgument, match=r"'resize': .*; penstock.io.read_image\(x\) reads a picture"):
+        ready.resize(size=(4, 4))(file)
 
 
 def test_decode_turns_a_photo_as_exif_says() -> None:
