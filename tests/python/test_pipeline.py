@@ -1266,6 +1266,8 @@ def test_the_trace_is_written(model: Path, tmp_path: Path) -> None:
         running.trace(tmp_path / "trace.json")
         with pytest.raises(penstock.NotFound, match="'away/t.json': No such file or directory; make the folder 'away'"):
             running.trace(Path("away/t.json"))
+        with pytest.raises(penstock.PermissionDenied, match=r"^trace: cannot write '.*': Is a directory$"):
+            running.trace(tmp_path)
     assert json.loads((tmp_path / "trace.json").read_text())
     with penstock.split(model) as running, pytest.raises(penstock.FailedPrecondition, match="set trace=True$"):
         running.trace(tmp_path / "trace.json")

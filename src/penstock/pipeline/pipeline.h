@@ -271,7 +271,8 @@ class Pipeline {
   /// Chrome/Perfetto JSON of the spans kept: of each worker's last Options::spans_kept.
   /// \returns how many earlier spans, of all workers together, are no longer among them.
   /// \error kFailedPrecondition  Options::trace was false.
-  /// \error kNotFound, kResourceExhausted  the file cannot be written, or not to its end.
+  /// \error kNotFound  there is no such folder.
+  /// \error kPermissionDenied, kResourceExhausted  the file cannot be written, or not to its end.
   Result<std::uint64_t> write_trace(const std::filesystem::path& file) const;
   /// write_trace() as a group of lanes of that name in a file that holds other things too.
   /// \error kFailedPrecondition  as write_trace().

@@ -39,15 +39,27 @@ std::int64_t now_of() {
       .count();
 }
 
+Code code_of(int number) {
+  switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+      return Code::kNotFound;
+    case ENOSPC:
+      return Code::kResourceExhausted;
+    default:
+      return Code::kPermissionDenied;
+  }
+}
+
 }  // namespace
 
 Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
   std::ofstream out(file);
   if (!out) {
-    const std::error_code reason(errno, std::generic_category());
+    const int number = errno;
     const auto folder = file.has_parent_path() ? file.parent_path() : ".";
-    return not_found("trace: cannot write '", file.string(), "': ", reason.message(),
-                     about_missing_folder(folder));
+    return make_error(code_of(number), "trace: cannot write '", file.string(),
+                      "': ", std::generic_category().message(number), about_missing_folder(folder));
   }
   const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},
                        {"unix_ns", now_of<std::chrono::system_clock>()}};

@@ -22,7 +22,8 @@ class TraceFile {
   using Value = std::variant<std::uint64_t, double, std::string>;
   using Arguments = std::vector<std::pair<std::string, Value>>;
 
-  /// \error kNotFound  it cannot be written.
+  /// \error kNotFound  there is no such folder.
+  /// \error kPermissionDenied, kResourceExhausted  it cannot be written.
   static Result<TraceFile> create(const std::filesystem::path& file);
 
   /// A group of lanes. \returns its number, from 1 on.
