@@ -138,10 +138,6 @@ void moves_all(RangeSite& site) {
   for (std::size_t i = 0; i < site.node().inputs.size(); ++i) site.ask(i, site.made());
 }
 
-void splits(RangeSite& site) {
-  for (std::size_t i = 0; i < site.node().outputs.size(); ++i) site.ask(0, site.made(i));
-}
-
 void cast(RangeSite& site) {
   constexpr std::int64_t kOnnxBool = 9;
   site.ask(0, site.node().int_or("to", 0) == kOnnxBool ? WholeRange{0, 1} : site.made());
@@ -287,9 +283,38 @@ void attends_in_groups(RangeSite& site) {
   site.ask(6, WholeRange{all, all});
 }
 
-void axis_of_data(RangeSite& site) {
+/// An input that names one axis of the data.
+void ask_axis(RangeSite& site, std::size_t input) {
   const auto rank = site.rank(0);
-  if (rank && site.count(1) == 1) site.ask(1, places(static_cast<std::int64_t>(*rank)));
+  if (rank && site.count(input) == 1) site.ask(input, places(static_cast<std::int64_t>(*rank)));
+}
+
+void axis_of_data(RangeSite& site) {
+  ask_axis(site, 1);
+}
+
+/// The first axis of one element is what goes.
+void squeezes(RangeSite& site) {
+  site.ask(0, site.made());
+  const auto rank = static_cast<std::int64_t>(site.rank(0).value_or(0));
+  if (site.count(1) != 1) return;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (site.size(0, axis) == 1) return site.ask(1, WholeRange{axis, axis});
+  }
+}
+
+/// Of columns of a table, or of classes along an axis.
+RangeRule picks(std::int64_t axis) {
+  return [=](RangeSite& site) { site.ask(1, places(site.size(0, axis))); };
+}
+
+/// Where the part that is written begins.
+void writes_part(RangeSite& site) {
+  const auto axis = site.node().int_or("axis", -2);
+  const auto all = site.size(0, axis), part = site.size(1, axis);
+  site.ask(0, site.made());
+  site.ask(1, site.made());
+  if (all && part) site.ask(2, places(*all - *part + 1));
 }
 
 // --- Lengths ------------------------------------------------------------------------------------
@@ -302,6 +327,78 @@ void ranges(RangeSite& site) {
   site.ask(0, WholeRange{0, 0});
   site.ask(1, WholeRange{1, kShortLength});
   site.ask(2, WholeRange{1, 1});
+}
+
+/// So many, or as many as there are.
+Range up_to(std::optional<std::int64_t> size, std::int64_t most = kShortLength) {
+  if (size && *size < 1) return {};
+  return WholeRange{1, std::min(size.value_or(most), most)};
+}
+
+/// Of a signal in pieces: one begins at each step, and is as long as the window, where there is
+/// one. A length of 0 would be divided by.
+void transforms_pieces(RangeSite& site) {
+  constexpr std::size_t kStep = 1, kWindow = 2, kLength = 3;
+  const auto signal = site.size(0, 1), window = site.count(kWindow);
+  site.ask(kStep, up_to(signal));
+  const bool is_known = window && *window > 0;
+  site.ask(kLength, is_known ? WholeRange{*window, *window} : up_to(signal));
+}
+
+/// The last axis has the real and the imaginary part.
+void transforms(RangeSite& site) {
+  constexpr std::size_t kLength = 1, kAxis = 2;
+  site.ask(kLength, WholeRange{1, kShortLength});
+  if (const auto rank = site.rank(0)) site.ask(kAxis, places(static_cast<std::int64_t>(*rank) - 1));
+}
+
+/// Bands end below half the rate, and an even length has a place for that half.
+void weighs_bands(RangeSite& site) {
+  constexpr std::size_t kBands = 0, kLength = 1, kRate = 2, kLow = 3, kHigh = 4;
+  constexpr double kUsualRate = 16000;
+  const auto rate = site.extremes(kRate), low = site.extremes(kLow), high = site.extremes(kHigh);
+  site.ask(kBands, WholeRange{1, kShortLength});
+  site.ask(kLength, WholeRange{kShortLength, kShortLength});
+  const auto likely = rate ? rate->first : high ? 2 * std::ceil(high->second) : kUsualRate;
+  site.ask(kRate, between(likely, likely));
+  site.ask(kLow, WholeRange{0, 0});
+  site.ask(kHigh, between(std::floor(low ? low->second : 0) + 1, likely / 2));
+}
+
+/// Into parts of one size.
+Range equal_parts(std::optional<std::int64_t> size, std::optional<std::int64_t> count) {
+  if (!size || !count || *count < 1 || *size % *count != 0) return {};
+  return WholeRange{*size / *count, *size / *count};
+}
+
+void splits(RangeSite& site) {
+  for (std::size_t i = 0; i < site.node().outputs.size(); ++i) site.ask(0, site.made(i));
+  site.ask(1, equal_parts(site.size(0, site.node().int_or("axis", 0)), site.count(1)));
+}
+
+/// A number alone is the size of each part but the last.
+void splits_to_sequence(RangeSite& site) {
+  const auto size = site.size(0, site.node().int_or("axis", 0));
+  site.ask(1, site.rank(1) == 0U ? up_to(size) : equal_parts(size, site.count(1)));
+}
+
+void pads(RangeSite& site) {
+  constexpr std::size_t kAxes = 3;
+  site.ask(0, site.made());
+  ask_axis(site, kAxes);
+}
+
+/// As many pictures as there are matrices; its other sizes may be the same.
+void makes_grids(RangeSite& site) {
+  const auto pictures = site.size(0, 0);
+  if (pictures && *pictures > 0) site.ask(1, WholeRange{*pictures, *pictures});
+}
+
+/// The keys that are none of a longer frame.
+void attends(RangeSite& site) {
+  constexpr std::size_t kLengths = 6;
+  const auto keys = site.size(1, -2);
+  if (keys && *keys > 0) site.ask(kLengths, WholeRange{1, *keys});
 }
 
 void slices(RangeSite& site) {
@@ -415,12 +512,16 @@ const std::unordered_map<std::string, RangeRule>& rules() {
   static const std::unordered_map<std::string, RangeRule> kRules = [] {
     std::unordered_map<std::string, RangeRule> table;
     for (const char* op :
-         {"Identity", "Flatten", "Squeeze", "Transpose", "Dropout", "Floor", "Ceil", "Round", "Pad",
-          "Compress", "Clip", "Trilu", "Unique", "CastLike", "DepthToSpace", "SpaceToDepth"}) {
+         {"Identity", "Flatten", "Transpose", "Dropout", "Floor", "Ceil", "Round", "Compress",
+          "Clip", "Trilu", "Unique", "CastLike", "DepthToSpace", "SpaceToDepth"}) {
       table[op] = moves({0});
     }
     for (const char* op : {"Concat", "Min", "Max"}) table[op] = moves_all;
-    for (const char* op : {"ReduceSum", "ReduceMean", "CumSum"}) table[op] = axis_of_data;
+    for (const char* op :
+         {"ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+          "ReduceLogSumExp", "ReduceSumSquare", "CumSum", "CumProd"}) {
+      table[op] = axis_of_data;
+    }
     for (const char* op : {"ReduceMax", "ReduceMin"}) {
       table[op] = [](RangeSite& site) {
         site.ask(0, site.made());
@@ -432,8 +533,17 @@ const std::unordered_map<std::string, RangeRule>& rules() {
     for (const char* op : {"Scatter", "ScatterElements"}) table[op] = scatters;
     for (const char* op : {"Resize", "Upsample"}) table[op] = scales;
     for (const char* op : {"If", "Loop", "Scan"}) table[op] = ask_of_bodies;
+    for (const char* op : {"HannWindow", "HammingWindow", "BlackmanWindow"}) {
+      table[op] = lengths(0, {1, kShortLength});
+    }
+    for (const char* op : {"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"}) {
+      table[op] = picks(1);
+    }
     table["Where"] = moves({1, 2});
     table["Split"] = splits;
+    table["SplitToSequence"] = splits_to_sequence;
+    table["Squeeze"] = squeezes;
+    table["Pad"] = pads;
     table["Cast"] = cast;
     table["Add"] = adds;
     table["Sub"] = subtracts;
@@ -452,6 +562,16 @@ const std::unordered_map<std::string, RangeRule>& rules() {
     table["Unsqueeze"] = squeezes_in;
     table["ConstantOfShape"] = lengths(0, {1, 1});
     table["SequenceAt"] = lengths(1, {0, 0});
+    table["SequenceErase"] = lengths(1, {0, 0});
+    table["SequenceInsert"] = lengths(2, {0, 0});
+    table["STFT"] = transforms_pieces;
+    table["DFT"] = transforms;
+    table["MelWeightMatrix"] = weighs_bands;
+    table["AffineGrid"] = makes_grids;
+    table["Attention"] = attends;
+    table["TensorScatter"] = writes_part;
+    table["MaxRoiPool"] = picks(0);
+    table["ai.onnx.ml.ArrayFeatureExtractor"] = picks(-1);
     table["TopK"] = takes_top;
     table["ReverseSequence"] = reverses;
     table["NonMaxSuppression"] = suppresses;

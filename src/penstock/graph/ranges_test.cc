@@ -166,6 +166,114 @@ TEST(Ranges, KeepLengthsToWhatFits) {
             "1..7");
 }
 
+/// The same, of a later version of ONNX's operators.
+std::string range_since(int opset, const std::string& graph, const std::string& name = "i") {
+  return range_of(import_text(concat("<ir_version: 8, opset_import: [\"\" : ", opset,
+                                     ", \"ai.onnx.ml\" : 3]> g ", graph)),
+                  name);
+}
+
+TEST(Ranges, OfSpectraAreNoneOfZeroNorLongerThanTheSignal) {
+  const std::string open =
+      "(float[1, 64, 1] x, int64 i, int64 n) => (float[1, f, b, 2] y) { y = STFT(x, i, , n) }";
+  EXPECT_EQ(range_in(open), "1..8");
+  EXPECT_EQ(range_in(open, "n"), "1..8");
+  const std::string little =
+      "(float[1, 5, 1] x, int64 i, int64 n) => (float[1, f, b, 2] y) { y = STFT(x, i, , n) }";
+  EXPECT_EQ(range_in(little), "1..5");
+  EXPECT_EQ(range_in(little, "n"), "1..5");
+  EXPECT_EQ(range_in("(float[1, 64, 1] x, float[16] w, int64 i) => (float[1, f, 9, 2] y) <int64 s "
+                     "= {8}> { y = STFT(x, s, w, i) }"),
+            "16..16");
+  EXPECT_EQ(range_in("(int64 i) => (float[n] y) { y = HannWindow(i) }"), "1..8");
+  EXPECT_EQ(range_in("(float[1, 64, 1] x, int64 i) => (float[1, n, 2] y) { y = DFT(x, i) }"),
+            "1..8");
+  EXPECT_EQ(
+      range_since(20, "(float[1, 64, 1] x, int64 i) => (float[a, b, 2] y) { y = DFT(x, , i) }"),
+      "0..1");
+}
+
+TEST(Ranges, OfBandsEndBelowHalfTheRate) {
+  const auto of = [](const std::string& name) {
+    return range_in(
+        "(int64 b, int64 n, int64 r, float l, float h) => (float[s, b] y) { y = "
+        "MelWeightMatrix(b, n, r, l, h) }",
+        name);
+  };
+  EXPECT_EQ(of("b"), "1..8");
+  EXPECT_EQ(of("n"), "8..8");
+  EXPECT_EQ(of("r"), "16000..16000");
+  EXPECT_EQ(of("l"), "0..0");
+  EXPECT_EQ(of("h"), "1..8000");
+  EXPECT_EQ(
+      range_in("(int64 i) => (float[5, 4] y) <int64 b = {4}, int64 n = {8}, float l = {20.0}, "
+               "float h = {4000.0}> { y = MelWeightMatrix(b, n, i, l, h) }"),
+      "8000..8000");
+  EXPECT_EQ(
+      range_in("(float i) => (float[5, 4] y) <int64 b = {4}, int64 n = {8}, int64 r = {8000}, "
+               "float l = {20.0}> { y = MelWeightMatrix(b, n, r, l, i) }"),
+      "21..4000");
+}
+
+TEST(Ranges, NameAxesThatThereAre) {
+  EXPECT_EQ(
+      range_since(18, "(float[4, 5] x, int64[1] i) => (float[a, b] y) { y = ReduceL2(x, i) }"),
+      "0..1");
+  EXPECT_EQ(range_in("(float[3, 4, 1] x, int64[1] i) => (float[3, 4] y) { y = Squeeze(x, i) }"),
+            "2..2");
+  EXPECT_EQ(range_since(18,
+                        "(float[8] x, int64[1] i) => (float[10] y) <int64[2] p = {1, 1}> { y = "
+                        "Pad(x, p, , i) }"),
+            "0..0");
+}
+
+TEST(Ranges, OfPartsFitTheWhole) {
+  EXPECT_EQ(range_in("(float[8, 4] x, int64[2] i) => (float[a, 4] y, float[b, 4] z) { y, z = "
+                     "Split(x, i) }"),
+            "4..4");
+  EXPECT_EQ(range_in("(float[9, 4] x, int64[2] i) => (float[a, 4] y, float[b, 4] z) { y, z = "
+                     "Split(x, i) }"),
+            "none");
+  const auto sequence = [](const std::string& type) {
+    return range_in("(float[3, 12] x, " + type + R"( i) => (float[3, a] y) <int64 k = {0}> {
+        q = SplitToSequence<axis = 1>(x, i)
+        y = SequenceAt(q, k) })");
+  };
+  EXPECT_EQ(sequence("int64"), "1..8");
+  EXPECT_EQ(sequence("int64[4]"), "3..3");
+  EXPECT_EQ(range_in("(float[8] x, int64 i) => (int64 y) { q = SequenceConstruct(x) r = "
+                     "SequenceErase(q, i) y = SequenceLength(r) }"),
+            "0..0");
+  EXPECT_EQ(range_in("(float[8] x, int64 i) => (int64 y) { q = SequenceConstruct(x) r = "
+                     "SequenceInsert(q, x, i) y = SequenceLength(r) }"),
+            "0..0");
+  EXPECT_EQ(range_since(24,
+                        "(float[2, 9, 8] x, float[2, 4, 8] u, int64[2] i) => (float[2, 9, 8] y) "
+                        "{ y = TensorScatter(x, u, i) }"),
+            "0..5");
+  EXPECT_EQ(range_since(24,
+                        "(float[2, 3, 8] q, float[2, 5, 8] k, int64[2] i) => (float[2, 3, 8] y) "
+                        "{ y = Attention<q_num_heads = 1, kv_num_heads = 1>(q, k, k, , , , i) }"),
+            "1..5");
+}
+
+TEST(Ranges, OfClassesColumnsAndPictures) {
+  EXPECT_EQ(range_in("(float[3, 5] x, int64[3] i) => (float y) { y = SoftmaxCrossEntropyLoss(x, i) "
+                     "}"),
+            "0..4");
+  EXPECT_EQ(range_since(17,
+                        "(float[3, 7] x, int64[2] i) => (float[3, 2] y) { y = "
+                        "ai.onnx.ml.ArrayFeatureExtractor(x, i) }"),
+            "0..6");
+  EXPECT_EQ(range_in("(float[2, 4, 8, 8] x, float[3, 5] i) => (float[3, 4, 2, 2] y) { y = "
+                     "MaxRoiPool<pooled_shape = [2, 2]>(x, i) }"),
+            "0..1");
+  EXPECT_EQ(range_since(20,
+                        "(float[3, 2, 3] x, int64[4] i) => (float[a, b, c, 2] y) { y = "
+                        "AffineGrid(x, i) }"),
+            "3..3");
+}
+
 TEST(Ranges, SeeIntoNestedGraphs) {
   EXPECT_EQ(range_in(R"((float[30] t, int64[5] i, bool c) => (float[5] y) {
       y = If(c) <then_branch = one () => (float[5] a) { a = Gather(t, i) },
