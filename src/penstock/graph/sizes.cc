@@ -58,22 +58,72 @@ std::optional<std::int64_t> count_of(const Type& type) {
   return count;
 }
 
-/// The window, where there is one, slides over dimension 1 of the signal.
-bool is_shorter_than_window(const Graph& graph, const Node& node) {
-  constexpr std::size_t kWindow = 2;
-  if (node.inputs.size() <= kWindow || node.inputs[kWindow] == ValueId::kNone) return false;
-  const auto& signal = graph.value(node.inputs.front()).type.dims;
-  const auto window = count_of(graph.value(node.inputs[kWindow]).type);
-  return window && signal.size() > 1 && signal[1].size <= *window;
-}
-
 /// The whole numbers of a constant input; none where that is none.
 std::vector<std::int64_t> integers_in(const Graph& graph, const Node& node, std::size_t input) {
   if (node.inputs.size() <= input || node.inputs[input] == ValueId::kNone) return {};
   const auto& constant = graph.value(node.inputs[input]).constant;
+  if (constant && constant->dtype() == DType::kI32) {
+    const auto list = constant->as<std::int32_t>();
+    return {list.begin(), list.end()};
+  }
   if (!constant || constant->dtype() != DType::kI64) return {};
   const auto list = constant->as<std::int64_t>();
   return {list.begin(), list.end()};
+}
+
+/// Dimension 1 of a signal holds the window or, where there is none, a piece.
+bool is_shorter_than_piece(const Graph& graph, const Node& node) {
+  constexpr std::size_t kWindow = 2, kLength = 3;
+  const auto& signal = graph.value(node.inputs.front()).type.dims;
+  if (signal.size() < 2 || !signal[1].fixed()) return false;
+  const bool has_window = node.inputs.size() > kWindow && node.inputs[kWindow] != ValueId::kNone;
+  if (has_window) {
+    const auto window = count_of(graph.value(node.inputs[kWindow]).type);
+    return window && signal[1].size <= *window;
+  }
+  const auto length = integers_in(graph, node, kLength);
+  return length.size() == 1 && signal[1].size < length.front();
+}
+
+/// Of a convolution or a pooling; empty where that is not known, or it has none.
+std::vector<std::int64_t> kernel_of(const Graph& graph, const Node& node) {
+  if (auto given = node.ints_or("kernel_shape", {}); !given.empty()) return given;
+  if (!node.op.ends_with("Conv")) return {};
+  const std::size_t weights = node.op == "QLinearConv" ? 3 : 1;
+  if (node.inputs.size() <= weights || node.inputs[weights] == ValueId::kNone) return {};
+  std::vector<std::int64_t> kernel;
+  for (const auto& dim : graph.value(node.inputs[weights]).type.dims) {
+    if (!dim.fixed()) return {};
+    kernel.push_back(dim.size);
+  }
+  kernel.erase(kernel.begin(), kernel.begin() + std::min<std::ptrdiff_t>(2, std::ssize(kernel)));
+  return kernel;
+}
+
+/// What is padded is shorter than the window, with the gaps in it. ONNX's inference divides by the
+/// stride and cuts off, so that a window that is too long by less than one step makes 1 element.
+bool is_shorter_than_kernel(const Graph& graph, const Node& node) {
+  const auto kernel = kernel_of(graph, node);
+  const auto& dims = graph.value(node.inputs.front()).type.dims;
+  const auto rank = kernel.size();
+  const auto* how = node.find("auto_pad");
+  const auto* padding = how == nullptr ? nullptr : std::get_if<std::string>(&how->value);
+  if (rank == 0 || dims.size() != rank + 2 || (padding && padding->starts_with("SAME"))) {
+    return false;
+  }
+  auto pads = node.ints_or("pads", {});
+  auto dilations = node.ints_or("dilations", {});
+  if (pads.size() != 2 * rank || (padding && *padding == "VALID")) pads.assign(2 * rank, 0);
+  if (dilations.size() != rank) dilations.assign(rank, 1);
+  for (std::size_t i = 0; i < rank; ++i) {
+    std::int64_t room = dims[i + 2].size, span = 0;
+    const bool is_countable = dims[i + 2].fixed() && kernel[i] > 0 &&
+                              !__builtin_add_overflow(room, pads[i], &room) &&
+                              !__builtin_add_overflow(room, pads[rank + i], &room) &&
+                              !__builtin_mul_overflow(dilations[i], kernel[i] - 1, &span);
+    if (is_countable && room <= span) return true;
+  }
+  return false;
 }
 
 /// What is mirrored at its ends is longer than what is added there.
@@ -108,10 +158,11 @@ bool does_not_fit(const Graph& graph, const Node& node) {
   const auto read = count_of(graph.value(node.inputs.front()).type);
   const auto& made = graph.value(node.outputs.front()).type;
   if (node.op == "Reshape") return read && count_of(made) && *read != *count_of(made);
-  if (node.op == "STFT") return read && is_shorter_than_window(graph, node);
+  if (node.op == "STFT") return read && is_shorter_than_piece(graph, node);
   if (node.op == "Pad") return is_too_short_for_mirror(graph, node);
   const bool slides = node.op.ends_with("Conv") || node.op.ends_with("Pool");
-  return slides && read && made.ranked && !count_of(made);
+  if (!slides || !read) return false;
+  return (made.ranked && !count_of(made)) || is_shorter_than_kernel(graph, node);
 }
 
 /// What is wrong with some sizes.

@@ -69,6 +69,33 @@ TEST(Sizes, AreLongEnoughForWindows) {
   EXPECT_EQ(size_in("(float[1, t] x) => (float[1, t] y) { y = Relu(x) }"), "1x1");
 }
 
+/// The length of a signal that a node makes `y` of.
+std::string length_for(const std::string& node) {
+  return size_in("(float[1, 1, t] x, float[4, 1, 400] k) => (float[1, c, s] y) { y = " + node +
+                 " }");
+}
+
+TEST(Sizes, AreLongEnoughForWindowsOfLargeStrides) {
+  EXPECT_EQ(length_for("Conv<strides = [160]>(x, k)"), "1x1x512");
+  EXPECT_EQ(length_for("Conv<strides = [160], pads = [72, 72]>(x, k)"), "1x1x256");
+  EXPECT_EQ(length_for("Conv<strides = [400], dilations = [2]>(x, k)"), "1x1x1000");
+  EXPECT_EQ(length_for("Conv<strides = [160], auto_pad = \"SAME_UPPER\">(x, k)"), "1x1x1");
+  EXPECT_EQ(length_for("MaxPool<kernel_shape = [1024], strides = [160]>(x)"), "1x1x1024");
+  EXPECT_EQ(length_for("GlobalMaxPool(x)"), "1x1x1");
+  EXPECT_EQ(size_in(R"((uint8[1, 1, t] x, uint8[4, 1, 300] k, float s, uint8 z)
+      => (uint8[1, 4, l] y) { y = QLinearConv<strides = [160]>(x, s, z, k, s, z, s, z) })"),
+            "1x1x512");
+}
+
+TEST(Sizes, AreLongEnoughForPiecesOfSpectra) {
+  EXPECT_EQ(size_in(R"((float[1, t, 1] x) => (float[1, f, 201, 2] y) <int64 step = {160},
+      int64 length = {400}> { y = STFT(x, step, , length) })"),
+            "1x512x1");
+  EXPECT_EQ(size_in(R"((float[1, t, 1] x) => (float[1, f, 129, 2] y) <int32 step = {160},
+      int32 length = {256}> { y = STFT(x, step, , length) })"),
+            "1x256x1");
+}
+
 TEST(Sizes, AreLongerThanWindowsOfSpectra) {
   EXPECT_EQ(size_in(R"((float[1, t] x, float[256] w) => (float[1, f, 129, 2] y)
       <int64 step = {128}, int64[1] last = {2}> {
