@@ -213,7 +213,8 @@ Result<DataReader::Place> DataReader::place_of(const onnx::TensorProto& proto) {
                               " of its external data, found '", entry.value(), "'");
     }
     if (entry.key() == "offset") place.offset = *number;
-    if (entry.key() == "length") place.length = *number;
+    // As in ONNX Runtime, 0 is as good as none: as many bytes as the shape needs.
+    if (entry.key() == "length" && *number > 0) place.length = *number;
   }
   return place;
 }

@@ -510,6 +510,18 @@ TEST_F(ExternalDataTest, IsMappedFromItsFile) {
   EXPECT_THAT(w.as<float>(), ElementsAre(4.0F, 5.0F, 6.0F, 7.0F));
 }
 
+TEST_F(ExternalDataTest, OfALengthOfZeroIsAsLongAsItsShape) {
+  put_model("");
+  std::ofstream(folder.path() / "inner" / "w.bin", std::ios::binary) << floats(6);
+  const auto graph = import_with(R"("location" : "w.bin", "offset" : "4", "length" : "0")");
+  ASSERT_TRUE(graph) << graph.error().message();
+  const auto& w = *(*graph).value(*(*graph).find_value("w")).constant;
+  EXPECT_THAT(w.as<float>(), ElementsAre(1.0F, 2.0F, 3.0F, 4.0F));
+  const auto beyond = import_with(R"("location" : "w.bin", "offset" : "12", "length" : "0")");
+  ASSERT_FALSE(beyond);
+  EXPECT_THAT(beyond.error().message(), HasSubstr("expected 16 bytes at offset 12 of 'w.bin'"));
+}
+
 TEST_F(ExternalDataTest, IsFoundByALocationThatGoesRoundInsideTheFolder) {
   put_model("");
   std::filesystem::create_directories(folder.path() / "inner" / "sub");
