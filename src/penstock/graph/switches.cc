@@ -1,15 +1,25 @@
-// Walks back from the conditions of Ifs and Loops; the inputs found must all be single integers.
+// Walks back from the conditions of Ifs and Loops; the inputs found must all be single numbers.
 #include "penstock/graph/switches.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace penstock::graph {
 namespace {
 
-bool is_one_number(const Type& type) {
+bool is_one_element(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked &&
+         std::ranges::all_of(type.dims,
+                             [](const Dim& dim) { return dim.fixed() && dim.size == 1; });
+}
+
+/// An integer or a bool; a float only where one value of it is asked for, as others are data.
+bool is_switch(const Type& type, bool is_compared) {
+  if (!is_one_element(type)) return false;
   switch (type.dtype) {
     case DType::kBool:
     case DType::kI8:
@@ -20,29 +30,39 @@ bool is_one_number(const Type& type) {
     case DType::kU32:
     case DType::kI64:
     case DType::kU64:
-      break;
+      return true;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+      return is_compared;
     default:
       return false;
   }
-  return type.kind == Type::Kind::kTensor && type.ranked &&
-         std::ranges::all_of(type.dims,
-                             [](const Dim& dim) { return dim.fixed() && dim.size == 1; });
 }
 
-/// The inputs that `from` hangs on.
-std::unordered_set<std::size_t> inputs_behind(const Graph& graph, ValueId from) {
-  std::unordered_set<std::size_t> seen, inputs;
-  std::vector<ValueId> open = {from};
+/// The inputs that `from` hangs on, each with whether an Equal stands between.
+std::unordered_map<std::size_t, bool> inputs_behind(const Graph& graph, ValueId from) {
+  struct Seen {
+    bool at_all = false, compared = false;
+  };
+  std::unordered_map<std::size_t, Seen> seen;
+  std::unordered_map<std::size_t, bool> inputs;
+  std::vector<std::pair<ValueId, bool>> open = {{from, false}};
   while (!open.empty()) {
-    const auto id = open.back();
+    const auto [id, is_compared] = open.back();
     open.pop_back();
-    if (id == ValueId::kNone || !seen.insert(index(id)).second) continue;
+    if (id == ValueId::kNone) continue;
+    auto& before = seen[index(id)];
+    if (before.compared || (before.at_all && !is_compared)) continue;
+    before = {true, is_compared};
     const auto& value = graph.value(id);
-    if (value.is_input) inputs.insert(index(id));
+    if (value.is_input) inputs[index(id)] = is_compared;
     if (!value.producer) continue;
     const auto& node = graph.node(*value.producer);
-    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-    open.insert(open.end(), node.captures.begin(), node.captures.end());
+    const bool compares = is_compared || (node.domain.empty() && node.op == "Equal");
+    for (const auto input : node.inputs) open.emplace_back(input, compares);
+    for (const auto captured : node.captures) open.emplace_back(captured, compares);
   }
   return inputs;
 }
@@ -60,9 +80,11 @@ std::vector<ValueId> switches_of(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     for (std::size_t i = 0; i < std::min(conditions_of(node), node.inputs.size()); ++i) {
       const auto inputs = inputs_behind(graph, node.inputs[i]);
-      const bool all_switch = std::ranges::all_of(
-          inputs, [&](std::size_t id) { return is_one_number(graph.values[id].type); });
-      if (all_switch) found.insert(inputs.begin(), inputs.end());
+      const bool all_switch = std::ranges::all_of(inputs, [&](const auto& input) {
+        return is_switch(graph.values[input.first].type, input.second);
+      });
+      if (!all_switch) continue;
+      for (const auto& input : inputs) found.insert(input.first);
     }
   }
   std::vector<ValueId> switches;

@@ -42,6 +42,21 @@ TEST(Switches, AreNoInputsThatAreData) {
               IsEmpty());
 }
 
+TEST(Switches, AreFloatsThatAreComparedWithOneValue) {
+  const std::string rate = "k = Cast<to = 1>(known) e = Equal(sr, k) ";
+  EXPECT_THAT(switches("float[2] x, float sr", rate + "c = Not(e)"), ElementsAre("sr"));
+  EXPECT_THAT(switches("float[2] x, double[1] sr",
+                       "f = Cast<to = 7>(sr) s = Reshape(f, none) c = Equal(s, known)"),
+              ElementsAre("sr"));
+  EXPECT_THAT(switches("float[2] x, float sr, bool wanted", rate + "c = And(e, wanted)"),
+              ElementsAre("sr", "wanted"));
+  EXPECT_THAT(switches("float[2] x, float level", "k = Cast<to = 1>(known) c = Greater(level, k)"),
+              IsEmpty());
+  EXPECT_THAT(switches("float[2] x, float[2] sr",
+                       "s = ReduceSum<keepdims = 0>(sr) k = Cast<to = 1>(known) c = Equal(s, k)"),
+              IsEmpty());
+}
+
 TEST(Switches, AreTheCountsOfLoops) {
   const auto graph = import_text(R"(<ir_version: 8, opset_import: ["" : 17]>
     g (float[2] x, int64 times) => (float[2] y)
