@@ -150,6 +150,56 @@ def test_a_random_frame_that_fails_tells_what_to_bind(penstock, well, tmp_path, 
     assert well(command[0], model, *command[1:], "--shape", "x=1x4")
 
 
+COMMANDS = [("run",), ("build", "--budget", "1s", "-o", "p"), ("bench", "--seconds", "0.1")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_given_values_that_do_not_fit_each_other_are_named_with_their_sizes(penstock, tmp_path, command):
+    node = helper.make_node("Add", ["a", "b"], ["y"], "add")
+    model = save(tmp_path, "sum", [node], [value("a", ["m", 2]), value("b", ["n", 2])], [value("y", ["k", 2])])
+    np.savez(tmp_path / "f.npz", a=np.ones((3, 2), np.float32), b=np.ones((5, 2), np.float32))
+    np.save(tmp_path / "a.npy", np.ones((3, 2), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((4, 2), np.float32))
+    outcome = penstock(command[0], model, *command[1:], "--inputs", "f.npz")
+    assert outcome.code == 1
+    said = "3 by 5; the frame is made of inputs 'a' f32[3,2], 'b' f32[5,2] (--inputs): give sizes and values that"
+    assert said in outcome.error
+    outcome = penstock(command[0], model, *command[1:], "--input", "a=a.npy", "--input", "b=b.npy")
+    assert (
+        "3 by 4; the frame is made of inputs 'a' f32[3,2], 'b' f32[4,2] (--input): give sizes and values"
+        in outcome.error
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_given_value_that_is_divided_by_is_named(penstock, tmp_path, command):
+    node = helper.make_node("Div", ["n", "d"], ["y"], "ratio")
+    integer = [value(name, [2], TensorProto.INT64) for name in ("n", "d", "y")]
+    model = save(tmp_path, "ratio", [node], integer[:2], integer[2:])
+    for name, given in (("n", [1, 2]), ("d", [1, 0])):
+        np.save(tmp_path / f"{name}.npy", np.array(given))
+    outcome = penstock(command[0], model, *command[1:], "--input", "n=n.npy", "--input", "d=d.npy")
+    assert outcome.code == 1
+    assert (
+        "by zero; the frame is made of inputs 'n' i64[2], 'd' i64[2] (--input): give sizes and values" in outcome.error
+    )
+
+
+def test_the_sizes_told_of_a_failed_frame_are_its_own(penstock, tmp_path):
+    node = helper.make_node("Add", ["a", "b"], ["y"], "add")
+    model = save(tmp_path, "sum", [node], [value("a", ["m", 2]), value("b", ["n", 2])], [value("y", ["k", 2])])
+    sizes = [(3, 3), (3, 5), (7, 7)]
+    given = {
+        f"{i}/{name}": np.ones((size, 2), np.float32)
+        for i, pair in enumerate(sizes)
+        for name, size in zip("ab", pair, strict=True)
+    }
+    np.savez(tmp_path / "f.npz", **given)
+    outcome = penstock("run", model, "--inputs", "f.npz")
+    assert "frame 1: " in outcome.error
+    assert "the frame is made of inputs 'a' f32[3,2], 'b' f32[5,2] (--inputs)" in outcome.error
+
+
 def test_an_error_may_stop_the_pipeline(penstock, lookup, tmp_path):
     np.savez(tmp_path / "i.npz", i=np.array([0, 9]))
     outcome = penstock("run", lookup, "--inputs", "i.npz", "--frames", "1000", "--on-error", "stop", "--json")

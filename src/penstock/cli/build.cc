@@ -186,7 +186,9 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
   if (built) return built;
   // The frames are at fault only where the network itself fails on them.
   const bool on_frames = built.error().find(Where::kWay) != nullptr;
-  const auto advice = on_frames ? advice_on_random(built.error(), options.inputs, inputs) : "";
+  const auto advice =
+      on_frames ? advice_on_frame(built.error(), options.inputs, inputs, frame_like_all(to.frames))
+                : "";
   return std::move(built).error().adding(advice);
 }
 

@@ -6,7 +6,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/numbers.h"
 
@@ -45,17 +44,23 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
   options.warn = [](const std::string& text) { spdlog::warn("--input: {}", text); };
 }
 
-std::string advice_on_random(const Error& error, const frames::SourceOptions& options,
-                             const std::vector<plan::TensorInfo>& inputs) {
-  if (frames::has_files(options)) {
-    const bool of_frame =
-        error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
-    return of_frame && error.code == Code::kInvalidArgument
-               ? concat("; the frame's values of ", with_names("input", inputs),
-                        " are those given with --input or --inputs")
-               : "";
+std::string advice_on_frame(const Error& error, const frames::SourceOptions& options,
+                            const std::vector<plan::TensorInfo>& inputs,
+                            const frames::Frame* failed) {
+  if (!frames::has_files(options)) {
+    return frames::advice_on_random(error, inputs, "give frames that come out (--input)");
   }
-  return frames::advice_on_random(error, inputs, "give frames that come out (--input)");
+  const auto* const option = options.all.empty()     ? "--input"
+                             : options.files.empty() ? "--inputs"
+                                                     : "--input, --inputs";
+  return frames::advice_on_given(error, inputs, failed, option);
+}
+
+const frames::Frame* frame_like_all(const std::vector<frames::Frame>& frames) {
+  const auto differs = [&](const frames::Frame& frame) {
+    return !std::ranges::equal(frame, frames.front(), {}, &Tensor::type, &Tensor::type);
+  };
+  return frames.empty() || std::ranges::any_of(frames, differs) ? nullptr : &frames.front();
 }
 
 }  // namespace penstock::cli

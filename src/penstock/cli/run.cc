@@ -358,7 +358,19 @@ std::string to_text(const plan::Plan& plan, const Summary& summary) {
   return text;
 }
 
-Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& summary) {
+/// What to do about a frame that failed, with what the source gives for it once more.
+std::string advice_on(const Error& failure, const RunOptions& options, const plan::Plan& plan,
+                      frames::Source& source) {
+  const auto* const place = failure.find(Where::kFrame);
+  std::optional<frames::Frame> frame;
+  if (place != nullptr && frames::has_files(options.inputs) && !source.is_live()) {
+    if (auto again = source.read(place->number, kPatience)) frame = *std::move(again);
+  }
+  return advice_on_frame(failure, options.inputs, plan.inputs, frame ? &*frame : nullptr);
+}
+
+Result<int> report(const RunOptions& options, const plan::Plan& plan, frames::Source& source,
+                   const Summary& summary) {
   std::FILE* out = options.output == "-" ? stderr : stdout;
   if (options.json) {
     print_json(to_json(plan, summary), out);
@@ -367,8 +379,7 @@ Result<int> report(const RunOptions& options, const plan::Plan& plan, Summary& s
   }
   for (const auto& failure : summary.failures) {
     const bool last = &failure == &summary.failures.back();
-    spdlog::error("{}{}", failure.message(),
-                  last ? advice_on_random(failure, options.inputs, plan.inputs) : "");
+    spdlog::error("{}{}", failure.message(), last ? advice_on(failure, options, plan, source) : "");
   }
   if (summary.errors > summary.failures.size()) {
     spdlog::error("and {} more frames failed", summary.errors - summary.failures.size());
@@ -491,7 +502,7 @@ Result<int> run(const RunOptions& options) {
   });
   PENSTOCK_TRY(auto summary, Stream(options, *pipeline, source, frames, writer, reloader).run());
   const Status kept = keep(options, *pipeline, watching, writer);
-  PENSTOCK_TRY(const int code, report(options, package.plan, summary));
+  PENSTOCK_TRY(const int code, report(options, package.plan, source, summary));
   PENSTOCK_CHECK_OK(kept);
   return code;
 }

@@ -109,4 +109,19 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
   return text;
 }
 
+std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
+                            const Frame* frame, std::string_view option) {
+  const bool of_frame = error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
+  const bool of_values = error.code == Code::kInvalidArgument || error.code == Code::kUnknown ||
+                         error.code == Code::kOutOfRange;  // Engines do not always say which.
+  if (!of_frame || !of_values) return {};
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    texts.push_back(concat("'", inputs[i].name, "'"));
+    if (frame != nullptr && i < frame->size()) texts.back() += concat(" ", (*frame)[i].type());
+  }
+  return concat("; the frame is made of ", inputs.size() == 1 ? "input " : "inputs ",
+                join(texts, ", "), " (", option, "): give sizes and values that the network takes");
+}
+
 }  // namespace penstock::frames
