@@ -194,6 +194,21 @@ def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_
     assert "'constants: {rate: 16000}'" in penstock("run", "app.yaml").error
 
 
+def test_sizes_that_the_file_alone_claims_are_no_fault_of_the_backend(penstock, well, tmp_path):
+    """The axes are an input: no operator tells the sizes of the output."""
+    node = helper.make_node("ReduceMax", ["x", "axes"], ["y"], "most", keepdims=1)
+    inputs = [value("x", [2, 3]), value("axes", [1], TensorProto.INT64)]
+    graph = helper.make_graph([node], "claimed", inputs, [value("y", [1, 3])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "claimed.onnx")
+    np.save(tmp_path / "axes.npy", np.array([1]))
+    said = penstock("run", "claimed.onnx", "--input", "axes=axes.npy").error
+    assert "output 'y': expected f32[1,3], found f32[2,1]; the model declares the first, this frame gave" in said
+    assert "declare them open in the model or bind that input (--constant); where not, take another backend" in said
+    well("run", "claimed.onnx", "--constant", "axes=[1]", "--frames", "1", "--output", "out")
+    assert np.load(tmp_path / "out/y.npy").shape == (2, 1)
+
+
 def test_a_bound_model_holds_no_more_than_it_needs(well, rated, tmp_path):
     well("split", rated, "--constant", "rate=8000", "-o", "p.penstock")
     stage = onnx.load(tmp_path / "p.penstock/stages/0.onnx")

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "penstock/base/option_name.h"
+
 namespace penstock::pipeline {
 namespace {
 
@@ -200,11 +202,21 @@ Status check_output(const CompiledPartition& partition, std::size_t i, const Typ
   Status fits = check_matches(type, value);
   if (fits) return {};
   const auto& name = partition.outputs[i].name;
-  return internal_error(
-      "backend '", partition.plan->backend, "': ", name_of(*partition.plan), ": output '", name,
-      "': ", std::move(fits).error().message(),
-      "; its outputs must be as it declares them: take another backend, and tell the "
-      "authors of this one");
+  const bool of_network = partition.plan->backend != plan::kFunctionBackend;
+  const bool other_sizes = type.kind == Type::Kind::kTensor &&
+                           value.kind() == Tensor::Kind::kDense && value.dtype() == type.dtype;
+  // A file may claim sizes that no operator tells, as of a reduction whose axes are an input.
+  const auto advice =
+      of_network && other_sizes
+          ? concat(
+                "the model declares the first, this frame gave the second: where an input's "
+                "values decide its sizes, declare them open in the model or bind that input (",
+                OptionName::kConstants,
+                "); where not, take another backend, and tell the authors of this one")
+          : "its outputs must be as it declares them: take another backend, and tell the authors "
+            "of this one";
+  return internal_error("backend '", partition.plan->backend, "': ", name_of(*partition.plan),
+                        ": output '", name, "': ", std::move(fits).error().message(), "; ", advice);
 }
 
 Status check_place(const CompiledPartition& partition, std::size_t i, const backend::Memory* memory,
