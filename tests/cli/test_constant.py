@@ -155,6 +155,7 @@ def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
         (["rate=1e4"], "expected an integer, as the input is i64, found '1e4'"),
         (["rate=[1, 2]"], "expected i64[], found 2 values of shape [2]"),
         (["mode=1"], "one value does not tell the sizes of i64[m]; give a list, or fix the shape (--shape)"),
+        (["mode=many.npz"], "input 'mode': expected a value or a .npy file, found 'many.npz', an archive of several"),
         (["x=nan", "--shape", "x=1x4"], "expected a finite number, found 'nan'"),
         (["x=1e39", "--shape", "x=1x4"], "'1e39' is outside what f32 can hold"),
         (["rate=none.npy"], "none.npy"),
@@ -192,6 +193,25 @@ def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_
     del net["constants"]
     (tmp_path / "app.yaml").write_text(json.dumps(document))
     assert "'constants: {rate: 16000}'" in penstock("run", "app.yaml").error
+
+
+def test_a_package_in_an_application_settles_its_constants(penstock, well, rated, tmp_path):
+    well("split", rated, *BOUND, "-o", "p.penstock")
+    net = {"network": "p.penstock", "inputs": {"x": "x"}, "constants": {"rate": 16000}}
+    document = {"penstock_app": 1, "inputs": {"x": "f32[2,4]"}, "nodes": {"net": net}, "outputs": {"y": "net.y"}}
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    said = penstock("run", "app.yaml").error
+    assert "p.penstock': what 'constants' says was settled when it was made; leave that out here" in said
+
+
+def test_a_model_without_an_input_that_the_package_binds_is_told_so(penstock, well, rated, tmp_path):
+    well("split", rated, *BOUND, "-o", "p.penstock")
+    node = helper.make_node("Neg", ["x"], ["y"], "neg")
+    save(tmp_path, "other", [node], [value("x", [2, 4])], [value("y", [2, 4])])
+    said = penstock("verify", "p.penstock", "--model", "other.onnx").error
+    assert "model 'other.onnx': the package binds inputs 'mode', 'rate', which this model does not have" in said
+    assert "its inputs are 'x'; give the model that the package was made from (--model)" in said
+    assert "--constant" not in said
 
 
 def test_sizes_that_the_file_alone_claims_are_no_fault_of_the_backend(penstock, well, tmp_path):

@@ -273,6 +273,10 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
         (["devices", "cpu:0"], "unexpected argument 'cpu:0': 'penstock devices' takes options alone; see"),
         (["run", "m.onnx", "--seconds", "1"], "unknown option '--seconds'; 'bench' takes it; see"),
         (["show", "m.onnx", "--frames", "1"], "unknown option '--frames'; 'verify', 'run' take it; see"),
+        (
+            ["verify", "p", "--constant", "n=1"],
+            "option '--constant'; 'build', 'bench', 'run', 'show', 'split', 'plan', 'serve', 'worker' take it; see",
+        ),
         (["run", "m.onnx", "--minutes", "1"], "unknown option '--minutes'; see 'penstock run --help'"),
         (["plan", "m.onnx", "--workload", "w.json"], "'model' and '--workload' do not go together: give one of them; "),
         (["help"], "no command 'help'; see 'penstock --help'"),

@@ -34,6 +34,18 @@ bool settles_nothing(const Network& network) {
          !import.as_is;
 }
 
+/// What a package has settled, of that which the node says of it.
+std::string settled_by_package(const Network& network) {
+  const auto& import = network.import;
+  std::vector<std::string> fields;
+  if (!import.shapes.empty()) fields.emplace_back("'shapes'");
+  if (!import.constants.empty()) fields.emplace_back("'constants'");
+  if (!import.parameters.empty()) fields.emplace_back("'parameters'");
+  if (import.as_is) fields.emplace_back("'as_is'");
+  if (fields.empty()) return "how it is split, where and by what it runs";
+  return concat("what ", join(fields, ", "), fields.size() == 1 ? " says" : " say");
+}
+
 /// The states' ends as inputs and outputs: an application connects them itself.
 void open_states(plan::Plan& plan) {
   for (const auto& state : std::exchange(plan.states, {})) {
@@ -51,9 +63,8 @@ void open_states(plan::Plan& plan) {
 Result<Part> package_part(const Node& node, const Network& network) {
   const Where place{Where::kPackage, network.model.string()};
   if (!settles_nothing(network)) {
-    return invalid_argument(
-               "how it is split, where and by what it runs was settled when it was "
-               "made; leave that out here, or name its model")
+    return invalid_argument(settled_by_package(network),
+                            " was settled when it was made; leave that out here, or name its model")
         .within(place);
   }
   PENSTOCK_TRY(auto package, penstock::load_package(network.model));

@@ -186,6 +186,14 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   return message + "; see 'penstock" + command + " --help'";
 }
 
+/// Those of serving too, so that the message knows every command that takes an option.
+void load_options_of_all(CLI::App& app, Action& chosen) {
+  try {
+    load_serving_options(app, chosen);
+  } catch (const CLI::Error&) {  // Without its library there are the others.
+  }
+}
+
 int run_action(const Action& action) {
   const Result<int> outcome = action();
   if (outcome) return *outcome;
@@ -206,6 +214,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
+    if (!app.remaining(true).empty()) load_options_of_all(app, chosen);
     print_error(message_of(error, app));
     return kUsage;
   }

@@ -14,6 +14,10 @@ namespace penstock::graph {
 namespace {
 
 Result<Tensor> tensor_of_text(const std::string& text, const Type& type) {
+  if (text.ends_with(".npz") && type.dtype != DType::kString) {
+    return invalid_argument("expected a value or a .npy file, found '", text,
+                            "', an archive of several: write the array alone (numpy.save)");
+  }
   if (!text.ends_with(".npy")) return parse_literal(text, type);
   const bool told = type.kind == Type::Kind::kTensor;
   return read_npy(text, told ? std::optional(type.dtype) : std::nullopt);

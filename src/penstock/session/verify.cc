@@ -140,7 +140,25 @@ Result<ModelFile> bound_model(const VerifyOptions& options, const plan::Package&
                               const backend::Registry& backends) {
   if (options.model.empty()) return ModelFile();
   PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
-  return bind_model(options.model, bound, backends, plan::custom_op_files(package));
+  const auto custom_ops = plan::custom_op_files(package);
+  auto made = bind_model(options.model, bound, backends, custom_ops);
+  if (made || bound.empty()) return made;
+  graph::ImportOptions import;
+  import.as_is = true;
+  const auto graph = import_model(options.model, import, backends, custom_ops);
+  if (!graph) return made;  // It is not what is bound that is refused.
+  std::vector<std::string> inputs, missing;
+  for (const auto id : graph->inputs) inputs.push_back(concat("'", graph->value(id).name, "'"));
+  for (const auto& [name, value] : bound) {
+    auto quoted = concat("'", name, "'");
+    if (std::ranges::find(inputs, quoted) == inputs.end()) missing.push_back(std::move(quoted));
+  }
+  if (missing.empty()) return made;
+  return not_found("the package binds ", missing.size() == 1 ? "input " : "inputs ",
+                   join(missing, ", "), ", which this model does not have: its inputs are ",
+                   inputs.empty() ? "none" : join(inputs, ", "),
+                   "; give the model that the package was made from (", OptionName::kModel, ")")
+      .within({Where::kModel, options.model.string()});
 }
 
 /// Streams take turns: each gets all that are given, in their order.
