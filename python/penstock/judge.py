@@ -37,8 +37,8 @@ def verify(
     ``verdict``, ``reason``, and what was ``allowed``. ``docs/judging.md`` tells how that is measured.
 
     model: the file that the package was made from (default: that file, if unchanged).
-    frames: values by input, ``[{"x": array}, ...]``, or of an only input the arrays, as of ``penstock.io.wav``; or
-        how many random ones (20).
+    frames: values by input, ``[{"x": array}, ...]``, or of an only input the arrays, as of ``penstock.io.wav``
+        where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); or how many random ones (20).
     tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
     optimised: lets ONNX Runtime optimise the reference.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.

@@ -236,7 +236,8 @@ def build(
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
     frames: what is measured and compared with, by input, ``[{"x": array}, ...]``, or of an only input the arrays, as
-        of ``penstock.io.wav``; without, random ones.
+        of ``penstock.io.wav`` where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); without,
+        random ones.
     functions: the Python callables that an application's file names; they are timed and placed like its networks.
         :func:`load` needs them again.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
