@@ -281,6 +281,25 @@ def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 
+def test_how_many_are_found_is_told_by_values(penstock, well, tmp_path):
+    """Where no frame has one over the limit, a package that always says 0 would pass."""
+    nodes = [
+        helper.make_node("Greater", ["x", "limit"], ["over"]),
+        helper.make_node("NonZero", ["over"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["turned"]),
+        helper.make_node("Shape", ["turned"], ["count"], "count"),
+        helper.make_node("Relu", ["x"], ["y"], "relu"),
+    ]
+    outputs = [value("count", [2], TensorProto.INT64), value("y", [1, 4])]
+    model = save(tmp_path, "found", nodes, [value("x", [1, 4])], outputs, {"limit": np.float32(1e9)})
+    well("split", model, "-o", "p")
+    outcome = penstock("verify", "p", "--json")
+    assert [output["verdict"] for output in outcome.json["outputs"]] == ["inconclusive", "right"]
+    frames = np.array([[[0, 0, 0, 2e9]], [[2e9, 0, 2e9, 0]]], np.float32)
+    np.savez(tmp_path / "x.npz", **{f"{i}/x": x for i, x in enumerate(frames)})
+    assert well("verify", "p", "--inputs", "x.npz", "--json").json["verdict"] == "right"
+
+
 def test_what_an_eye_is_made_of_is_a_shape(well, tmp_path):
     """No frame's values change it, so that frames that it does not tell apart are no doubt."""
     nodes = [helper.make_node("EyeLike", ["x"], ["e"], "eye", k=1), helper.make_node("Neg", ["e"], ["y"], "neg")]

@@ -85,11 +85,18 @@ struct Reaching {
   const graph::Node* drawn = nullptr;  ///< Draws random numbers.
   bool half = false;                   ///< Values of f16.
   bool varies = false;                 ///< What inputs hold, not only their shapes.
+  bool sizes_vary = false;             ///< Its own shape is told by what inputs hold.
   bool length_varies = false;          ///< How many tensors a sequence or an optional holds.
 };
 
 bool reads_shapes_only(const graph::Node& node) {
   return node.domain.empty() && (node.op == "Shape" || node.op == "Size" || node.op == "EyeLike");
+}
+
+/// Whether the sizes of its outputs are told by the values it reads.
+bool finds_sizes(const graph::Node& node) {
+  constexpr std::string_view kFinds[] = {"NonZero", "Unique", "Compress", "NonMaxSuppression"};
+  return node.domain.empty() && is_any(node.op, kFinds);
 }
 
 /// How many tensors it lists is told by the nodes that make the list, whatever the tensors hold.
@@ -132,6 +139,7 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
     if (value.drawn != nullptr) node.drawn = value.drawn;
     node.half = node.half || value.half || graph.value(id).type.dtype == DType::kF16;
     node.varies = node.varies || value.varies;
+    node.sizes_vary = node.sizes_vary || value.sizes_vary;
   };
   for (std::size_t i = 0; i < reaching.size(); ++i) {
     reaching[i].varies = !graph.values[i].producer && !graph.values[i].constant;
@@ -145,13 +153,16 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
     for (const auto id : node.captures) note(id, here);
     for (const auto id : node.outputs) note(id, here);
     here.length_varies = length_varies(node, reaching);
-    if (reads_shapes_only(node)) here.varies = false;
+    if (finds_sizes(node) && here.varies) here.sizes_vary = true;
+    if (reads_shapes_only(node)) here.varies = here.sizes_vary;
     if (reads_length_only(node) && !node.inputs.empty()) {
       here.varies = node.inputs.front() != graph::ValueId::kNone &&
                     reaching[graph::index(node.inputs.front())].length_varies;
     }
     for (const auto id : node.outputs) {
-      if (id != graph::ValueId::kNone) reaching[graph::index(id)] = here;
+      if (id == graph::ValueId::kNone) continue;
+      auto& value = reaching[graph::index(id)] = here;
+      value.sizes_vary = here.sizes_vary && !graph.value(id).type.fixed();
     }
   }
   return reaching;
