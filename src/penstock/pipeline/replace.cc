@@ -178,8 +178,10 @@ Result<std::vector<StreamStates>> save_states(const State& state) {
 Status restore_states(const State& old, State& fresh, const std::vector<StreamStates>& saved) {
   fresh.begin_at(old.source.done());  // As Generations::link() does: states go by frames.
   for (const auto& [stream, values] : saved) {
-    PENSTOCK_TRY(const auto seat,
-                 fresh.streams->admit(stream, [](Streams::Seat, FrameNumber) { return Status(); }));
+    const auto reset = [&](Streams::Seat given, FrameNumber step) {
+      return fresh.reset_states(given, step);  // Those that the old plan does not have stay so.
+    };
+    PENSTOCK_TRY(const auto seat, fresh.streams->admit(stream, reset));
     for (std::size_t s = 0; s < values.size(); ++s) {
       const auto& name = old.plan.states[s].to;
       const auto same =

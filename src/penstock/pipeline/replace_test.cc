@@ -598,6 +598,49 @@ TEST(Replace, StatesOfStreamsGoOver) {
   EXPECT_EQ(value_of(saved->front().second), 17);
 }
 
+// The sum of all inputs so far, as sums() has it, plus the product of all, which begins at 5.
+FakeNetwork sums_and_multiplies(const std::filesystem::path& folder) {
+  FakeNetwork network;
+  network.folder = folder;
+  std::filesystem::create_directories(folder / "states");
+  EXPECT_TRUE(write_npy(number(5), folder / "states" / "product.npy"));
+  network.input("in")
+      .state_input("product")
+      .state_input("sum")
+      .stage("both", {"in", "product", "sum"}, {"out", "new_product", "new_sum"},
+             [](Inputs in, Outputs out) -> Status {
+               const float product = value_of(*in[0]) * value_of(*in[1]);
+               const float sum = value_of(*in[0]) + value_of(*in[2]);
+               out[0]->as<float>()[0] = product + sum;
+               out[1]->as<float>()[0] = product;
+               out[2]->as<float>()[0] = sum;
+               return {};
+             })
+      .output("out")
+      .state("new_product", "product")
+      .state("new_sum", "sum");
+  network.plan.states.front().initial = "states/product.npy";
+  return network;
+}
+
+TEST(Replace, AStateOfTheNewPlanAloneBeginsWithItsInitialValueInEveryStream) {
+  const TemporaryFolder folder;
+  auto old = sums(1);
+  auto fresh = sums_and_multiplies(folder.path());
+  old.finish().streams.most = fresh.finish().streams.most = 4;
+  auto pipeline = started(old);
+  const auto push_to = [&](std::uint64_t stream, float value) {
+    const std::vector<Tensor> inputs{number(value)};
+    const auto frame = pipeline->push(inputs, kSoon, {.stream = stream});
+    ASSERT_TRUE(frame) << frame.error().message();
+  };
+  for (const std::uint64_t stream : {0, 1, 7}) push_to(stream, static_cast<float>(stream + 1));
+  for (const float expected : {1.F, 2.F, 8.F}) EXPECT_EQ(result_of(*pipeline), expected);
+  must_replace(*pipeline, fresh);
+  for (const std::uint64_t stream : {0, 1, 7, 8}) push_to(stream, 2);
+  for (const float expected : {13.F, 14.F, 20.F, 12.F}) EXPECT_EQ(result_of(*pipeline), expected);
+}
+
 TEST(Replace, FramesAreCountedByTheirPlansLabel) {
   auto old = single(unary([](float x) { return x; }));
   auto fresh = single(unary([](float x) { return 10 * x; }));
