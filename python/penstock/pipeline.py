@@ -585,7 +585,8 @@ class StreamOf:
             self._pipeline._core.reset_stream(self._number)
 
     def save(self) -> dict[str, Array]:
-        """What its next frame reads of the states, by the names of the inputs that read them.
+        """What its next frame reads of the states, by the names of the inputs that read them; those of an application
+        are called ``node.port.last``, as "mix.last.last" after ``app.state("mix.mixed", "mix.last")``.
 
         Raises NotFound where it is not known: it had no frame, has ended or gave its place.
         """
@@ -593,7 +594,8 @@ class StreamOf:
             return self._pipeline._core.save_stream(self._number)
 
     def restore(self, states: Mapping[str, Any]) -> None:
-        """Lets its next frame read these states. A stream that is not known begins with them."""
+        """Lets its next frame read these states, by the names that :meth:`save` has. A stream that is not known begins
+        with them."""
         values = dict(mapping("states", states, "{'state': array}"))
         with self._pipeline._turns.between_frames("stream_of(n).restore()"):
             self._pipeline._core.restore_stream(self._number, values)
