@@ -310,9 +310,10 @@ class Pipeline:
 
         It is started beside what runs, with the options that this pipeline was made with, then takes its
         place between two frames: numbers and order go on, nothing is lost. The values of states go over, and
-        parameters that were set; so does what Python functions keep that both packages call. Where one is
-        stateful, it sees the new frames behind all of the old ones. What does not start, or has other inputs,
-        outputs, states or parameters, is refused, and what runs goes on.
+        what Python functions keep that both packages call; where one is stateful, it sees the new frames behind all
+        of the old ones. So do parameters that were set: a stage gets what the old one of its name was given, or,
+        where none of that name reads the parameter, the first value that any was given. What does not start, or
+        has other inputs, outputs, states or parameters, is refused, and what runs goes on.
 
         Raises FailedPrecondition in a frame's callback (``done``) where it would wait for that callback's own end:
         while another call of it runs, and while the plan before the last one has not ended.

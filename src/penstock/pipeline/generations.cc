@@ -9,7 +9,8 @@
 namespace penstock::pipeline {
 namespace {
 
-// What set_parameters() gave the old generation for a parameter, in the stage of that name first.
+// What set_parameters() gave the old generation for a parameter, if anything: in the stage of that
+// name, where it reads it; else in the first one that was given a value.
 const Tensor* given_value(const State& old, const std::string& stage, const std::string& name) {
   const Tensor* found = nullptr;
   for (const auto& other : old.stages) {
@@ -18,8 +19,9 @@ const Tensor* given_value(const State& old, const std::string& stage, const std:
     const auto position = static_cast<std::size_t>(at - other->plan->parameters.begin());
     const std::scoped_lock lock(other->parameter_mutex);
     const auto& version = *other->versions.back();
-    if (!version.given[position]) continue;
-    if (found == nullptr || other->plan->name == stage) found = &version.values[position];
+    const Tensor* value = version.given[position] ? &version.values[position] : nullptr;
+    if (other->plan->name == stage) return value;
+    if (found == nullptr) found = value;
   }
   return found;
 }

@@ -222,9 +222,10 @@ class Pipeline {
   ///
   /// States go over with their values, so that the first frame of the new plan waits for the last
   /// one of the old, as it does where either plan has a stateful function; so do the parameters
-  /// that set_parameters() changed. The others have the new plan's values. What a function keeps is
-  /// its own: a library's is created anew, and begins anew; a callable that both plans were given
-  /// goes on.
+  /// that set_parameters() changed: a stage gets what the old one of its name was given, or, where
+  /// none of that name reads the parameter, the first value that any was given. The others have the
+  /// new plan's values. What a function keeps is its own: a library's is created anew, and begins
+  /// anew; a callable that both plans were given goes on.
   ///
   /// Returns once frames go to the new plan. The old one is freed when its frames are computed,
   /// which drain() waits for and the next replace() too. Where an engine does not stand twice in

@@ -839,6 +839,51 @@ TEST_F(ReplaceParameters, ThoseThatWereSetGoOver) {
   EXPECT_EQ(result_of(*pipeline), 57);
 }
 
+// A stage of each name, which multiplies by `gain`.
+FakeNetwork chain(const std::filesystem::path& folder, const std::vector<std::string>& names) {
+  FakeNetwork made;
+  made.folder = folder;
+  made.input("in").parameter("gain", number(1));
+  std::string last = "in";
+  for (const auto& name : names) {
+    const std::string next = name == names.back() ? "out" : concat("from_", name);
+    made.stage(name, {last, "gain"}, {next}, [](Inputs in, Outputs out) -> Status {
+      out[0]->as<float>()[0] = value_of(*in[0]) * value_of(*in[1]);
+      return {};
+    });
+    last = next;
+  }
+  made.output("out");
+  return made;
+}
+
+TEST_F(ReplaceParameters, AStageKeepsItsOwnAndTakesAnothersOnlyWhereItIsNew) {
+  auto two = chain(folder_.path() / "two", {"a", "b"});
+  auto other = chain(folder_.path() / "other", {"a", "c"});
+  auto pipeline = started(two);
+  ASSERT_TRUE(pipeline->set_parameters("a", {{"gain", number(3)}}));
+  must_replace(*pipeline, two);
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 3);
+  ASSERT_TRUE(pipeline->set_parameters("b", {{"gain", number(5)}}));
+  must_replace(*pipeline, two);
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 15);
+  must_replace(*pipeline, other);  // Stage c gets the value of the first one that has one.
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 9);
+}
+
+TEST_F(ReplaceParameters, WhereTheStagesHaveOtherNamesOneThatWasSetForAllGoesToAll) {
+  auto one = chain(folder_.path() / "one", {"whole"});
+  auto two = chain(folder_.path() / "two", {"a", "b"});
+  auto pipeline = started(one);
+  ASSERT_TRUE(pipeline->set_parameters("", {{"gain", number(3)}}));
+  must_replace(*pipeline, two);
+  pushed(*pipeline, 1);
+  EXPECT_EQ(result_of(*pipeline), 9);
+}
+
 TEST_F(ReplaceParameters, ThoseThatDoNotFitAreRefusedByName) {
   auto old = network("old", 2, 10);
   auto pipeline = started(old);
