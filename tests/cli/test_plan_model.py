@@ -155,7 +155,7 @@ def test_the_text_says_that_costs_are_not_measured(well, chain):
     [
         ([], 2, "argument 'model' is missing: expected a model (.onnx), or a planning problem by --workload, as in"),
         (["--cpus", "1"], 1, "--cpus: goes with --workload only"),
-        (["--devices", "gpu:0"], 1, "--devices"),
+        (["--devices", "gpu:0"], 2, "--devices"),
         (["--devices", "cpu:4000"], 1, "cpu:4000"),
         (["--devices", "cpu:0,cpu:0"], 1, "cpu:0"),
         (["--figures", "speed=3"], 1, "found 'speed=3'"),
@@ -223,7 +223,7 @@ def test_a_plan_has_streams(well, penstock, tmp_path, cpu):
         alone = well("run", package, "--input", f"x={name}", "--output", "-").out.splitlines()
         assert ours == [json.loads(line)["outputs"] for line in alone]
     for refused in (penstock(*asked, "--streams", "0"), penstock(*asked, "--streams", "0", "-o", tmp_path / "never")):
-        assert refused.code == 1 and "--streams: expected N or N:evict" in refused.error
+        assert refused.code == 2 and "--streams: expected N or N:evict" in refused.error
     assert not (tmp_path / "never").exists()
 
 

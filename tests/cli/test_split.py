@@ -177,7 +177,7 @@ def test_streams_are_settled_in_the_package(well, penstock, chain, tmp_path):
         assert well("run", package, "--frames", "3", "--json").json["ok"] == 3
     for text in ["0", "-1", "8:", "evict", "8:evicts", "2147483648", "1.5", "8 "]:
         refused = penstock("split", chain, "--streams", text, "-o", package)
-        assert refused.code == 1
+        assert refused.code == 2
         assert f"--streams: expected N or N:evict, N from 1 to 2147483647, found '{text}'" in refused.error
 
 
@@ -400,7 +400,7 @@ def test_a_batch_that_a_node_stops_is_refused_by_it(penstock, tmp_path):
 @pytest.mark.parametrize("batch", ["0", "8:", "stage0=x", "=8"])
 def test_a_batch_of_another_form_is_shown(penstock, chain, tmp_path, batch):
     outcome = penstock("split", chain, "--batch", batch, "-o", tmp_path / "p")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert f"batch '{batch}': expected N, N:MILLISECONDS, auto, auto:N or STAGE=N" in outcome.error
 
 

@@ -275,7 +275,8 @@ void declare_build(CLI::App& app, Action& chosen) {
           ->add_option("--devices", options->devices,
                        "Only these: cpu:0,cpu:1 or cpu:0-1,cuda:0; all: each CPU by itself. "
                        "Without, groups of CPUs are chosen by measurement")
-          ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
+          ->check(not_empty("devices such as cpu:0,cpu:1 or all"))
+          ->check(device_list());
   auto* hosts = command
                     ->add_option("--hosts", options->hosts,
                                  "A file of machines that run 'penstock worker' (docs/hosts.md): "

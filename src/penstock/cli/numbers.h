@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "penstock/base/error.h"
+#include "penstock/device/device.h"
 
 namespace penstock::cli {
 
@@ -93,6 +94,21 @@ inline CLI::Validator one_of(const std::vector<std::string>& words) {
             return concat("expected ", join(words, ", "), ", found '", text, "'");
           },
           "{" + join(words, ",") + "}"};
+}
+
+/// What `parse` takes, whose error is the sentence.
+template <typename Parse>
+CLI::Validator taken_by(Parse parse) {
+  return {[parse](std::string& text) -> std::string {
+            const auto read = parse(text);
+            return read ? std::string() : read.error().message();
+          },
+          ""};
+}
+
+/// A list of devices, there or not.
+inline CLI::Validator device_list() {
+  return taken_by([](const std::string& text) { return device::parse_devices(text, {}); });
 }
 
 /// Anything but an empty text.

@@ -80,19 +80,31 @@ planner::Goal goal_of(const PlanOptions& options) {
   return options.goal == "latency" ? planner::Goal::kLatency : planner::Goal::kThroughput;
 }
 
+/// Those of a workload, which has no names.
+Result<int> to_count_of_devices(const std::string& text) {
+  int count = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, count);
+  if (problem == std::errc() && stop == end && count >= 0 && count <= planner::kMostDevices)
+    return count;
+  return invalid_argument("expected a number of accelerators from 0 to ", planner::kMostDevices,
+                          ", found '", text, "'; names of devices go with a model");
+}
+
+/// \throws CLI::ValidationError  --devices has another form than that of a workload, or of a model.
+void check_form_of_devices(const ProblemOptions& options) {
+  if (options.devices.empty()) return;
+  const auto check = options.model.empty() ? taken_by(to_count_of_devices) : device_list();
+  std::string text = options.devices;
+  if (const auto wrong = check(text); !wrong.empty())
+    throw CLI::ValidationError("--devices", wrong);
+}
+
 Result<planner::Problem> read_problem(const PlanOptions& planning, bool free_idle) {
   const auto& options = planning.problem;
   planner::WorkloadOptions workload;
   if (!options.devices.empty()) {
-    int count = 0;
-    const auto* end = options.devices.data() + options.devices.size();
-    const auto [stop, problem] = std::from_chars(options.devices.data(), end, count);
-    if (problem != std::errc() || stop != end || count < 0 || count > planner::kMostDevices) {
-      return invalid_argument("--devices: expected a number of accelerators from 0 to ",
-                              planner::kMostDevices, ", found '", options.devices,
-                              "'; names of devices go with a model");
-    }
-    workload.devices = count;
+    PENSTOCK_TRY(workload.devices, to_count_of_devices(options.devices));
   }
   workload.cpus = options.cpus;
   workload.memory = options.memory;
@@ -108,9 +120,8 @@ Result<planner::Problem> read_problem(const PlanOptions& planning, bool free_idl
   return problem;
 }
 
-/// What a model cannot have, or has in another form, whether a package is written or not.
+/// What a model cannot have, whether a package is written or not.
 Status refuse_with_model(const ProblemOptions& options) {
-  if (const auto streams = to_streams(options.streams); !streams) return streams.error();
   const auto* given = options.cpus                   ? "--cpus"
                       : options.communication_factor ? "--communication-factor"
                       : options.free_idle            ? "--free-idle"
@@ -658,6 +669,7 @@ void declare_plan(CLI::App& app, Action& chosen) {
           "'penstock plan model.onnx -o model.penstock'",
           CLI::ExitCodes::RequiredError);
     }
+    check_form_of_devices(options->problem);
     chosen = [options] { return run(*options); };
   });
 }

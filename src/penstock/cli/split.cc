@@ -375,16 +375,19 @@ void declare_split(CLI::App& app, Action& chosen) {
   add_list(command, "--lanes", options->lanes,
            "[STAGE=]N: calls in flight of each instance of a stage that computes elsewhere, of all "
            "that may have several or of this one; 0: as many as its backend recommends; repeat for "
-           "more stages");
+           "more stages")
+      ->check(taken_by(partition::parse_lanes));
   command
       ->add_option("--devices", options->devices,
                    "Devices in turn, such as cpu:0,cpu:1 or cpu:0-1,cpu:2+3; all: each CPU; "
                    "HOST:PORT/cpu:0-3: of a machine that runs 'penstock worker'")
-      ->check(not_empty("devices such as cpu:0,cpu:1 or all"));
+      ->check(not_empty("devices such as cpu:0,cpu:1 or all"))
+      ->check(device_list());
   command
       ->add_option("--standby", options->standby,
                    "Devices that take over the frames of stages on other machines that are lost")
-      ->check(not_empty("devices such as host:8001/cpu:0 or cpu:0"));
+      ->check(not_empty("devices such as host:8001/cpu:0 or cpu:0"))
+      ->check(device_list());
   command->add_option("--backend", options->backend, "Who runs the stages")
       ->capture_default_str()
       ->type_name(kBackendType);

@@ -49,14 +49,16 @@ void add_streams_option(CLI::App* command, std::string& streams) {
       ->add_option("--streams", streams,
                    "Sequences with states of their own at a time (default: 1). One more is "
                    "refused; with ':evict' it takes the place of the one unused for longest")
-      ->type_name("N[:evict]");
+      ->type_name("N[:evict]")
+      ->check(taken_by(to_streams));
 }
 
 void add_batch_option(CLI::App* command, std::vector<std::string>& batches) {
   add_list(command, "--batch", batches,
            "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "
            "waits so many milliseconds for more; auto[:N]: as many as measuring says, up to N (8); "
-           "repeat for more stages");
+           "repeat for more stages")
+      ->check(taken_by(partition::parse_batch));
 }
 
 Result<partition::Batches> to_batches(const std::vector<std::string>& batches) {
@@ -102,8 +104,8 @@ Result<std::optional<plan::Streams>> to_streams(const std::string& text) {
   const auto* const end = digits.data() + digits.size();
   const auto [last, error] = std::from_chars(digits.data(), end, streams.most);
   if (last == end && error == std::errc() && streams.most >= 1) return std::optional(streams);
-  return invalid_argument("--streams: expected N or N:evict, N from 1 to ",
-                          std::numeric_limits<int>::max(), ", found '", text, "'");
+  return invalid_argument("expected N or N:evict, N from 1 to ", std::numeric_limits<int>::max(),
+                          ", found '", text, "'");
 }
 
 namespace {
