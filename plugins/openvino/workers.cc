@@ -72,7 +72,8 @@ Status check_threads_left(int count) {
   } catch (const std::system_error& error) {
     status = make_error(Code::kResourceExhausted, "no thread could be started: ", error.what(),
                         "; expected ", count, " more for OpenVINO, found ", made.size(),
-                        "; raise the limit of threads (ulimit -u), or run less at once");
+                        "; raise the limit of threads (ulimit -u) or of memory (ulimit -v), or run "
+                        "less at once");
   }
   tried.set_value();
   for (auto& thread : made) thread.join();

@@ -15,6 +15,7 @@ def start_thread(name: str, run: Callable[[], object]) -> threading.Thread:
         thread.start()
     except RuntimeError as error:
         raise ResourceExhausted(
-            f"no thread could be started: {error}; raise the limit of threads (ulimit -u), or run less at once"
+            f"no thread could be started: {error}; raise the limit of threads (ulimit -u) or of memory (ulimit -v), "
+            "or run less at once"
         ) from None
     return thread

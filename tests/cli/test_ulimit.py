@@ -68,13 +68,13 @@ def test_an_engine_that_finds_no_memory_is_not_called_absent(program, package):
     [
         (
             "bench",
-            "no thread could be started: Resource temporarily unavailable; raise the limit of threads (ulimit -u), or "
-            "run less at once",
+            "no thread could be started: Resource temporarily unavailable; raise the limit of threads (ulimit -u) or "
+            "of memory (ulimit -v), or run less at once",
         ),
         (
             "run",
             "stage 'stage0': no thread could be started: Resource temporarily unavailable; raise the limit of threads "
-            "(ulimit -u), or run less at once",
+            "(ulimit -u) or of memory (ulimit -v), or run less at once",
         ),
     ],
 )

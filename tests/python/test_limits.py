@@ -42,7 +42,7 @@ def told(call):
 
 def check_refused(out: str) -> None:
     assert out.startswith("no thread could be started: "), out
-    assert out.endswith("; raise the limit of threads (ulimit -u), or run less at once\n"), out
+    assert out.endswith("; raise the limit of threads (ulimit -u) or of memory (ulimit -v), or run less at once\n"), out
     assert out.count("\n") == 1
 
 

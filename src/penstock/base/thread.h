@@ -20,8 +20,10 @@ std::invoke_result_t<Start> started(Start&& start) noexcept {
     try {
       return start();
     } catch (const std::system_error& error) {
+      // The system does not say whether threads are at their limit or a stack finds no memory.
       return make_error(Code::kResourceExhausted, "no thread could be started: ", error.what(),
-                        "; raise the limit of threads (ulimit -u), or run less at once");
+                        "; raise the limit of threads (ulimit -u) or of memory (ulimit -v), or run "
+                        "less at once");
     }
   } catch (const std::bad_alloc&) {
     return out_of_memory();

@@ -260,7 +260,8 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again) {
       penstock::cli::print_error(
-          "no thread could be started: raise the limit of threads (ulimit -u), or use fewer CPUs");
+          "no thread could be started: raise the limit of threads (ulimit -u) or of memory (ulimit "
+          "-v), or use fewer CPUs");
       return penstock::cli::kFailed;
     }
     penstock::cli::print_error(penstock::concat("the system refused: ", error.what()));
