@@ -291,6 +291,29 @@ TEST_F(Batches, WaitForNoMoreThanAnEdgePastTheStageHolds) {
   EXPECT_THAT(net().calls, ElementsAre(0, 1, 0, 0));
 }
 
+// Who waits there when the edge is full is lost, or keeps out those that come.
+TEST_F(Batches, WaitForNoMoreThanAnEdgeKeepsThatMayDropFrames) {
+  using plan::FullPolicy;
+  take_together({2, 4});
+  wait_for_full_calls();
+  for (const auto policy : {FullPolicy::kDropOldest, FullPolicy::kDropNewest, FullPolicy::kError}) {
+    pushed = out = 0;
+    auto& edge = network.finish().edges[1];  // first -> net
+    edge.policy = policy, edge.capacity = 2;
+    start({});
+    for (int round = 0; round < 2; ++round) {
+      push(2);
+      pop_good(2);
+    }
+    EXPECT_THAT(net().calls, ElementsAre(0, 2, 0, 0)) << plan::to_string(policy);
+  }
+  network.plan.edges[1].policy = FullPolicy::kLatest;
+  pushed = out = 0;
+  start({});
+  push(1);
+  pop_good(1);
+}
+
 TEST_F(Batches, AreComputedInTimeForADeadline) {
   take_together({4});
   wait_for_full_calls();
@@ -487,6 +510,21 @@ TEST_F(BatchesOfStreams, ReplicasWaitForFullCallsOfTheirOwnStreams) {
     for (int i = 0; i < kStreams; ++i) EXPECT_EQ(value_of(pop()[0]), static_cast<float>(round));
   }
   EXPECT_THAT(pipeline->stats().stages[0].calls, ElementsAre(0, 10));
+}
+
+// Frames that wait for another replica take its slots too.
+TEST_F(BatchesOfStreams, ReplicasWaitForNoMoreThanAnEdgeKeepsThatMayDropFrames) {
+  network.plan.stages[0].devices.push_back(network.plan.stages[0].devices.front());
+  auto& edge = network.finish().edges[0];
+  edge.policy = plan::FullPolicy::kDropOldest, edge.capacity = 2;
+  auto started = network.start({});
+  ASSERT_TRUE(started) << started.error().message();
+  pipeline = *std::move(started);
+  push(1, 0);
+  push(1, 1);  // Of the other replica.
+  const auto first = pipeline->pop(kLong);
+  ASSERT_TRUE(first && *first) << "it waits for others";
+  EXPECT_TRUE((*first)->ok());
 }
 
 TEST_F(BatchesOfStreams, TheNextFrameOfAStreamBeginsTheNextCall) {

@@ -257,19 +257,20 @@ bool names(const std::vector<std::string>& list, const std::string& name) {
 
 }  // namespace
 
-std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight) {
+Waiting most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight) {
   const auto before = before_or_at(plan, stage), behind = behind_or_at(plan, stage);
   const auto is_in = [](const std::vector<bool>& list, int at) {
     return at >= 0 && list[static_cast<std::size_t>(at)];
   };
-  std::uint64_t most = in_flight;
+  Waiting most{.come = in_flight, .kept = UINT64_MAX};
   for (const auto& edge : plan.edges) {
     const bool comes = edge.from == plan::kPipelineInput || is_in(before, edge.from);
     const bool passes = edge.from != stage && std::ranges::any_of(edge.to, [&](int to) {
                           return to == plan::kPipelineOutput || is_in(behind, to);
                         });
-    if (!comes || !passes || edge.policy != plan::FullPolicy::kBlock) continue;
-    most = std::min(most, static_cast<std::uint64_t>(choose_capacity(plan, edge)));
+    if (!comes || !passes) continue;
+    auto& least = edge.policy == plan::FullPolicy::kBlock ? most.come : most.kept;
+    least = std::min(least, static_cast<std::uint64_t>(choose_capacity(plan, edge)));
   }
   return most;
 }

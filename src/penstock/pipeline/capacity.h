@@ -20,10 +20,16 @@ std::size_t replicas_of(const plan::Plan& plan, int stage);
 /// Most frames that a call of a stage at the edge's ends takes; 1 where none takes several.
 int most_together(const plan::Plan& plan, const plan::Edge& edge);
 
-/// While a stage holds a frame, so many can have come to it at most, that frame among them: the
-/// edges that lead to the stage and past it hold no more. `in_flight`: most between push and
-/// release.
-std::uint64_t most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight);
+/// Frames that the edges which lead to a stage and past it hold, while the stage holds the first.
+struct Waiting {
+  /// So many can have come to the stage at most, that first frame among them.
+  std::uint64_t come = 1;
+  /// So many of these at most were not dropped since, nor kept out the next one: edges that may
+  /// drop frames keep no more. UINT64_MAX: there is no such edge.
+  std::uint64_t kept = UINT64_MAX;
+};
+/// `in_flight`: most frames between push and release.
+Waiting most_waiting(const plan::Plan& plan, int stage, std::uint64_t in_flight);
 /// Whether a stream's next frame comes to the stage only once it is done with the one before, since
 /// a state that is written there or behind is read there or before.
 bool one_of_each_stream(const plan::Plan& plan, int stage);

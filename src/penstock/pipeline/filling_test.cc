@@ -199,6 +199,25 @@ TEST_F(Filling, AFrameThatAnEdgeBesideDropsIsLetOut) {
   EXPECT_THAT(pop(2), ElementsAre(Outcome::kCancelled, Outcome::kDropped));
 }
 
+// in -> first -> net -> both (reads `beside` as well), whose edge drops the oldest of two frames.
+TEST_F(Filling, AnEdgePastTheStageThatMayDropFramesKeepsNoMore) {
+  network.input("beside").stage("both", {"y", "beside"}, {"z"},
+                                [](Inputs in, Outputs to) -> Status {
+                                  to[0]->as<float>()[0] = value_of(*in[0]) + value_of(*in[1]);
+                                  return {};
+                                });
+  network.output("z");
+  for (auto& edge : network.finish().edges) {
+    if (edge.tensors.front() != "beside") continue;
+    edge.policy = plan::FullPolicy::kDropOldest, edge.capacity = 2;
+  }
+  pipeline = *network.start({});
+  push({1, 1});
+  push({2, 2});
+  EXPECT_THAT(pop(2), ElementsAre(Outcome::kOk, Outcome::kOk));
+  EXPECT_THAT(calls(), ElementsAre(0, 1, 0, 0));
+}
+
 TEST_F(Filling, GivenUpFramesAreLetOut) {
   start();
   for (int round = 0; round < 20 && !HasFailure(); ++round) {

@@ -37,9 +37,10 @@ bool Selection::choose_of_those_there(FrameNumber next, std::vector<FrameNumber>
   const bool shares =
       replicas > 1 && !self_.stage.has_homes && self_.stage.plan->batch.wait.count() == 0;
   const FrameNumber most = shares ? std::min(most_, (end - next + replicas - 1) / replicas) : most_;
-  counted_ = 0;
+  counted_ = kept_ = 0;
   shape_ = 0;
   for (chosen_until_ = next; chosen_until_ < end && counted_ < most; ++chosen_until_) {
+    if (self_.stage.most_kept < UINT64_MAX && !is_lost(chosen_until_)) ++kept_;
     if (self_.stage.has_homes && is_of_others(chosen_until_)) continue;
     if (!may_join(chosen_until_, chosen) || !is_of_shape(chosen_until_)) {
       left_some_ = !self_.stage.shaped_in.empty();
@@ -49,8 +50,9 @@ bool Selection::choose_of_those_there(FrameNumber next, std::vector<FrameNumber>
     counted_ += counts(chosen_until_) ? 1 : 0;
   }
   left_some_ = !self_.stage.shaped_in.empty() && chosen_until_ < end;
-  const bool come =
-      chosen.size() < self_.stage.most_streams && chosen_until_ < next + self_.stage.most_waiting;
+  const bool come = chosen.size() < self_.stage.most_streams &&
+                    chosen_until_ < next + self_.stage.most_waiting &&
+                    kept_ < self_.stage.most_kept;
   return counted_ < most && end == there && there < looked && come;
 }
 
@@ -139,8 +141,9 @@ FrameNumber Selection::full_at(FrameNumber next) const {
   const FrameNumber full =
       self_.stage.has_homes || !self_.stage.shaped_in.empty()
           ? chosen_until_ + 1
-          : std::min(chosen_until_ + most_ - counted_,
-                     next + std::min(self_.stage.most_waiting, self_.stage.most_streams));
+          : std::min({chosen_until_ + most_ - counted_,
+                      next + std::min(self_.stage.most_waiting, self_.stage.most_streams),
+                      chosen_until_ + std::min(self_.stage.most_kept - kept_, most_)});
   return self_.state.ending.closed() ? std::min(full, self_.state.source.done()) : full;
 }
 

@@ -75,6 +75,7 @@ class Selection {
   // how its choice may grow, go on from here.
   FrameNumber chosen_until_ = 0;
   FrameNumber counted_ = 0;      // Of the last choice, the frames that take a place in the call.
+  FrameNumber kept_ = 0;         // Where Stage::most_kept: those looked at that are not lost.
   bool left_some_ = false;       // As left_some().
   std::uint64_t shape_ = 0;      // Of the last choice, on all of Stage::shaped_in; 0: not known.
   FrameNumber filling_ = 0;      // 1 + the frame that waits for others to go with it; 0: none.

@@ -98,9 +98,11 @@ struct Stage {
   std::vector<std::optional<Wire>> state_sources;
   // Numbers of frames, ascending, for which each partition has a model of its own; 1 is not listed.
   std::vector<int> batch_sizes;
-  // Frames that can have come to this stage and not left it, at most: see pipeline::most_waiting().
-  // A batch waits for no more frames than that, since no more can come.
+  // Frames that can have come to this stage and not left it, at most, and those of them that edges
+  // keep which may drop frames: see pipeline::most_waiting(). A batch waits for no more frames than
+  // that, since no more can come.
   FrameNumber most_waiting = 1;
+  FrameNumber most_kept = UINT64_MAX;
   // The same bound where states let a stream's next frame come only once this stage is done with
   // the one before: one frame of each stream. Not bounded so where no state does.
   FrameNumber most_streams = UINT64_MAX;

@@ -236,7 +236,9 @@ Result<std::unique_ptr<Stage>> make_stage(State& state, std::size_t index,
   find_state_sources(state.plan, *stage);
   PENSTOCK_TRY(stage->batch_sizes, batch_sizes(*stage->plan));
   const int number = static_cast<int>(index);
-  stage->most_waiting = most_waiting(state.plan, number, state.in_flight_limit);
+  const auto waiting = most_waiting(state.plan, number, state.in_flight_limit);
+  stage->most_waiting = waiting.come;
+  stage->most_kept = waiting.kept;
   if (one_of_each_stream(state.plan, number)) {
     stage->most_streams = static_cast<FrameNumber>(state.plan.streams.most);
   }
