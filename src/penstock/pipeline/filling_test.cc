@@ -218,6 +218,30 @@ TEST_F(Filling, AnEdgePastTheStageThatMayDropFramesKeepsNoMore) {
   EXPECT_THAT(calls(), ElementsAre(0, 1, 0, 0));
 }
 
+// Each frame here takes the place of the one before it, which waits: or none would ever go.
+TEST_F(Filling, AFrameInThePlaceOfADroppedOneGoesOnWithItsWait) {
+  add_a_branch();
+  network.plan.stages[1].batch.wait = std::chrono::milliseconds(200);
+  for (auto& edge : network.finish().edges) {
+    if (edge.tensors.front() == "beside") edge.policy = plan::FullPolicy::kLatest;
+  }
+  constexpr int kMost = 2000;  // Far longer than the wait.
+  pipeline = *network.start({.capacity = 2 * kMost});
+  holds = true;
+  push({1, 1});
+  entered.acquire();
+  EXPECT_TRUE(pipeline->cancel(0));
+  wait_in_front_of_net(0);
+  int frames = 0;
+  while (calls()[0] == 0 && frames < kMost && !HasFailure()) {
+    push({2, 2});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++frames;
+  }
+  open.release();
+  EXPECT_LT(frames, kMost) << "each dropped frame makes the next one wait anew";
+}
+
 TEST_F(Filling, GivenUpFramesAreLetOut) {
   start();
   for (int round = 0; round < 20 && !HasFailure(); ++round) {

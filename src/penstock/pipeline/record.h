@@ -54,10 +54,8 @@ class alignas(kCacheLine) Record {
   }
 
   /// By its owner's wish; with its error.
-  [[nodiscard]] bool cancelled() const {
-    return life_.load(std::memory_order_acquire) == Life::kDead &&
-           outcome_.load(std::memory_order_relaxed) == Outcome::kCancelled;
-  }
+  [[nodiscard]] bool cancelled() const { return failed_as(Outcome::kCancelled); }
+  [[nodiscard]] bool dropped() const { return failed_as(Outcome::kDropped); }
 
   /// From here on nothing fails the frame. False: it failed before.
   bool come_out() {
@@ -94,6 +92,10 @@ class alignas(kCacheLine) Record {
   FrameNumber behind = 0;
 
  private:
+  [[nodiscard]] bool failed_as(Outcome outcome) const {
+    return life_.load(std::memory_order_acquire) == Life::kDead &&
+           outcome_.load(std::memory_order_relaxed) == outcome;
+  }
   /// What a header cannot hold would end the connection that it is sent by.
   void take_traceparent(const std::string& given) {
     const bool printable = std::ranges::all_of(given, [](char c) { return c >= ' ' && c <= '~'; });

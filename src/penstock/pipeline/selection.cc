@@ -116,14 +116,19 @@ std::int64_t Selection::fills_until(std::vector<FrameNumber>& chosen, std::int64
   if (wait == 0 || self_.leaves_at(chosen_until_) || self_.state.hurries(chosen.front())) return 0;
   const auto waits = std::ranges::find_if_not(chosen, [&](FrameNumber of) { return is_lost(of); });
   if (waits != chosen.begin()) {
-    const bool together = filling_ == chosen.front() + 1 && waits != chosen.end();
-    if (together) filling_ = *waits + 1;  // The next one has waited with it, and goes on.
+    const bool filled = filling_ == chosen.front() + 1 || filling_ == kReplaced;
+    if (filled && waits != chosen.end()) {
+      filling_ = *waits + 1;  // The next one has waited with it, and goes on.
+    } else if (filled && self_.state.record(chosen.front()).dropped()) {
+      filling_ = kReplaced;
+    }
     chosen.erase(waits, chosen.end());
     return 0;
   }
   const std::int64_t now = now_ns();
   const FrameNumber filling = chosen.front() + 1;
-  if (std::exchange(filling_, filling) != filling) filling_ns_ = now;
+  const FrameNumber before = std::exchange(filling_, filling);
+  if (before != filling && before != kReplaced) filling_ns_ = now;
   std::int64_t until = filling_ns_ + wait;
   for (const FrameNumber frame : chosen) {
     const std::int64_t deadline = self_.state.record(frame).deadline_ns;

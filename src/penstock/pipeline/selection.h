@@ -46,6 +46,9 @@ class Selection {
 
  private:
   static constexpr FrameNumber kNoFrame = UINT64_MAX;
+  // As `filling_`: whichever comes next. An edge dropped the frame that waited, for a later one: if
+  // that began to wait anew, and the next one after it, none would ever go.
+  static constexpr FrameNumber kReplaced = UINT64_MAX;
 
   /// As choose(). \returns whether later frames may join them.
   bool choose_of_those_there(FrameNumber next, std::vector<FrameNumber>& chosen);
