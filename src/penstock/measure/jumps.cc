@@ -80,9 +80,10 @@ OwnJumps without_strangers(const OwnJumps& own) {
   return are_apart(rest) ? rest : own;
 }
 
-bool equals_another(const FoundJumps& found) {
+/// Whether no more than a share of `rate` differs from one of the other references.
+bool equals_another(const FoundJumps& found, double rate) {
   return std::ranges::any_of(found.from_others, [&](const Differences& other) {
-    return other.values == found.all.values && other.share() <= found.rate;
+    return other.values == found.all.values && other.share() <= rate;
   });
 }
 
@@ -312,9 +313,13 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all) {
       std::min(std::max({kOwnMargin * mean, mean + 3 * deviation_of(shares), most}), kMostJumping);
   const bool strange =
       static_cast<double>(found.strange) > kMostStrange * static_cast<double>(found.differing);
-  if (equals_another(found)) {
+  if (equals_another(found, found.rate)) {
     verdict.likeness = Likeness::kOwn;
     verdict.share = std::min(kLuck * most, 1.0);
+    if (!equals_another(found, 0)) return verdict;
+    // As often and as far as that one, also where it is a stranger and counts for nothing else.
+    verdict.share = std::min(kLuck * std::max(most, found.all.share()), 1.0);
+    verdict.size = verdict.most_size = std::max(furthest, found.all.largest);
     return verdict;
   }
   if (strange || is_outside(found.all, verdict)) return verdict;

@@ -112,6 +112,19 @@ TEST(Jumps, AreTheReferencesOwnWhereAnotherReferenceHasTheSame) {
   EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
 }
 
+TEST(Jumps, GoAsFarAsThoseOfAReferenceThatIsAStranger) {
+  auto own = jumping();
+  own.selves.push_back(some(0.33, 40));
+  auto here = found(0.33, 40);
+  here.from_others = {some(0, 0)};
+  EXPECT_EQ(likeness(here, own), Likeness::kOwn);
+  EXPECT_EQ(judge_jumps(here, own).most_size, 40);
+  EXPECT_GT(judge_jumps(here, own).share, 0.33);
+  here.from_others = {some(0.002, 40)};
+  here.rate = 0.002;
+  EXPECT_LT(judge_jumps(here, own).most_size, 40);
+}
+
 TEST(Jumps, AreThoseOfSettingsThatComputeNothingElse) {
   auto own = jumping();
   own.selves.push_back(some(0.33, 40));
