@@ -410,7 +410,8 @@ class Pipeline:
 
     def cancel_frame(self, number: int) -> bool:
         """The frame comes out as cancelled, in its place; no stage begins with it any more, but for those that
-        states depend on. False: it has come out or failed before, or was never pushed."""
+        states depend on. With another policy than ``block`` those neither: states do not see a frame that was
+        cancelled before they began. False: it has come out or failed before, or was never pushed."""
         asked = whole("number", number, 3)
         return 0 <= asked < 2**64 and self._core.cancel_frame(asked)
 

@@ -216,7 +216,6 @@ def test_a_package_is_replaced_and_anything_else_is_not(penstock, well, chain, t
         (["--cut", "relu2"], ["relu2"]),
         (["--cut", "1", "--cut", "relu1"], ["relu1"]),
         (["--devices", "cpu:9999"], ["cpu:9999"]),
-        (["--devices", "gpu:0"], ["--devices", "'gpu:0'"]),
         (["--pin", "conv1"], ["NODE=DEVICE", "'conv1'"]),
         (["--pin", "conv1=gpu:0"], ["--pin", "'gpu:0'"]),
         (["--replicas", "600", "--cut", "relu1"], ["1200 replicas in all", "1024"]),

@@ -70,6 +70,7 @@ def test_each_commands_help_shows_examples(well, command):
         ["split", "a.onnx", "--capacity", "99999999999999999999", "-o", "b"],
         ["split", "a.onnx", "--devices", "", "-o", "b"],
         ["split", "a.onnx", "--devices", "cpu:x", "-o", "b"],
+        ["split", "a.onnx", "--devices", "gpu:0", "-o", "b"],
         ["split", "a.onnx", "--standby", "gpu:0", "-o", "b"],
         ["split", "a.onnx", "--batch", "0", "-o", "b"],
         ["split", "a.onnx", "--batch", "stage0=x", "-o", "b"],

@@ -214,7 +214,7 @@ def test_a_recording_that_has_no_place_is_told_before_the_run(penstock, line_pac
     name, *options = command
     outcome = penstock(name, line_package, *options, "--record", "nowhere/run.html")
     assert outcome.code == 1
-    assert "--record: recording 'nowhere/run.html': cannot be written: No such file or directory; " in outcome.error
+    assert "--record 'nowhere/run.html': cannot be written: No such file or directory; make the" in outcome.error
     assert not outcome.out
 
 

@@ -149,6 +149,9 @@ def test_a_package_is_not_saved_into_itself(model: Path, tmp_path: Path) -> None
             pipeline.save(package / "inner.penstock")
         (package / "notes.txt").write_text("not of the package")
         pipeline.save(tmp_path / "copy.penstock")
+        with pytest.raises(penstock.AlreadyExists, match=r"has 'notes\.txt', which is no file of the package"):
+            pipeline.save(package)
+        (package / "notes.txt").unlink()
         pipeline.save(package)
     assert not (tmp_path / "copy.penstock" / "notes.txt").exists()
     for saved in (package, tmp_path / "copy.penstock"):

@@ -325,7 +325,7 @@ def test_files_of_tls_that_cannot_serve_are_refused_at_the_start(
         (["absent.onnx"], "absent.onnx"),
         (["--trace", "/"], "--trace '/': cannot be written: it is a folder; give a file's name"),
         (["--trace", "/nowhere/trace.json"], "--trace '/nowhere/trace.json': cannot be written: No such file"),
-        (["--access-log", "/"], "--access-log: file '/': the access log cannot be written: Is a directory"),
+        (["--access-log", "/"], "--access-log '/': cannot be written: it is a folder; give a file's name"),
         (["--tokens", "/"], "--tokens: file '/': expected a file of tokens, found a folder"),
         (
             ["--tokens", "none"],

@@ -185,8 +185,9 @@ class Pipeline {
   void cancel();  ///< Stops now: frames in flight come out as cancelled. Idempotent.
   /// Nobody wants this frame: it comes out as cancelled, in its place. No stage begins with it any
   /// more, but for those that write states or stand before such a one: what a state is does not
-  /// tell when a frame was cancelled. A call in progress for it ends early where its engine
-  /// computes by itself and can be stopped; another is not interrupted.
+  /// tell when a frame was cancelled. Where an edge to them has another policy than kBlock it does:
+  /// they compute none that was cancelled before they began. A call in progress for it ends early
+  /// where its engine computes by itself and can be stopped; another is not interrupted.
   /// \returns false where it has come out or failed before, or was never pushed.
   bool cancel(FrameNumber frame);
   /// Whoever pushed this frame waits for it alone: no call waits for more frames to go with it, or
