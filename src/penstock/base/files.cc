@@ -1,6 +1,7 @@
 // Temporary folders are locked while their process lives; those of killed ones are removed later.
 #include "penstock/base/files.h"
 
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -197,9 +198,9 @@ bool would_lose(const std::filesystem::path& file, std::string_view begin) {
   if (begin.empty() || !std::filesystem::is_regular_file(file, unknown)) return false;
   std::ifstream in(file, std::ios::binary);
   char c = 0;
-  bool empty = true;
-  while (in.get(c) && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) empty = false;
-  if (!in) return !empty || std::filesystem::file_size(file, unknown) != 0;
+  while (in.get(c) && (c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+  }
+  if (!in) return std::filesystem::file_size(file, unknown) != 0;
   for (const char expected : begin) {
     if (!in || std::tolower(static_cast<unsigned char>(c)) != expected) return true;
     in.get(c);

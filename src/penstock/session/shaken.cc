@@ -23,9 +23,9 @@ namespace {
 
 constexpr std::uint64_t kWays = 6;  ///< Even.
 /// In the last place, on average: another engine adds in another order before each step, of which
-/// the average of a hundred values shows more than ten. No two steps in a row
-/// change by the same number, or their ratio would not. Ways are pairs, one the other's
-/// mirror: a tie goes up in one of them and down in the other.
+/// the average of a hundred values shows more than ten. No two steps in a row change by one number,
+/// or their ratio would not change. Ways are pairs, one the other's mirror: a tie goes up in one of
+/// them and down in the other.
 constexpr std::uint64_t kUnits = 32;
 /// Of a weight of f16, as each sum is rounded to f16 anew.
 constexpr std::uint64_t kHalfUnits = 1;
@@ -53,14 +53,15 @@ bool is_half_weight(const graph::Graph& graph, const graph::Value& value) {
 void part_steps(graph::Graph& graph) {
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const auto id = static_cast<graph::NodeId>(n);
-    for (auto& input : graph.nodes[n].inputs) {
+    for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i) {
+      auto& input = graph.nodes[n].inputs[i];
       if (input == graph::ValueId::kNone) continue;
       auto& shared = graph.values[graph::index(input)];
       if (!shared.constant || !is_float(shared.type.dtype) || !is_of_steps(graph, shared)) continue;
       if (shared.is_output || shared.consumers.front() == id) continue;
       graph::Value own = shared;
       std::erase(shared.consumers, id);
-      own.name = concat(shared.name, "/of_", graph.nodes[n].name);
+      own.name = concat(shared.name, "/", i, "_of_", graph.nodes[n].name);
       own.consumers = {id};
       input = static_cast<graph::ValueId>(graph.values.size());
       graph.values.push_back(std::move(own));
