@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import save, value
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 
 def test_a_package_computes_what_the_model_computes(well, package, chain):
@@ -323,6 +323,47 @@ def test_sigmoids_near_zero_are_wrong_on_no_engine(well, tmp_path, far):
     assert "what its last function rounds" in output["allowed"] or output["frames_scaled"] != 1
     assert output["largest_error"] > 0
     assert output["rate"] == 0
+
+
+def small_on_a_large_offset(path):
+    """A normalisation finds a hundredth of what it normalises rounded away: two right engines differ by percents."""
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((64, 64)).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "weights"], ["product"]),
+        helper.make_node("Mul", ["product", "small"], ["signal"]),
+        helper.make_node("Add", ["signal", "large"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "one"], ["normal"], axis=-1),
+        helper.make_node("MatMul", ["normal", "weights"], ["y"]),
+    ]
+    constants = [("weights", weights), ("small", np.float32(1e-4)), ("large", np.float32(100))]
+    constants.append(("one", np.ones(64, np.float32)))
+    ends = [value("x", [1, 16, 64])], [value("y", [1, 16, 64])]
+    return save(path, "offset", nodes, *ends, constants)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onednn"])
+def test_what_rounding_inside_makes_of_a_network_is_no_fault(well, tmp_path, engine):
+    if not any(one["name"] == engine and one["available"] for one in well("backends", "--json").json["backends"]):
+        pytest.skip(f"needs {engine}")
+    well("split", small_on_a_large_offset(tmp_path), "--backend", engine, "-o", "p")
+    report = well("verify", "p", "--json").json
+    assert report["verdict"] == "right"
+    assert report["outputs"][0]["mismatches"] > 0
+
+
+def test_faults_of_a_network_that_rounding_changes_are_found(penstock, well, tmp_path):
+    """A package is compared with another model, of which the output is half as large again."""
+    model = small_on_a_large_offset(tmp_path)
+    well("split", model, "-o", "p")
+    changed = onnx.load(model)
+    changed.graph.node.append(helper.make_node("Mul", ["exact", "factor"], ["y"]))
+    changed.graph.node[4].output[0] = "exact"
+    changed.graph.initializer.append(numpy_helper.from_array(np.float32(1.5), "factor"))
+    onnx.save(changed, tmp_path / "changed.onnx")
+    outcome = penstock("verify", "p", "--model", "changed.onnx", "--json")
+    assert outcome.code == 1
+    assert outcome.json["verdict"] == "wrong"
 
 
 def test_silence_before_speech_does_not_blind_the_judge(penstock, well, tmp_path):

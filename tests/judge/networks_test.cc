@@ -122,6 +122,7 @@ class Subject {
             *run_of(name, {.optimize = optimize, .one_thread = !optimize})));
       });
     }
+    others.push_back(kept("noisy", noisy_reference(network_.file, package_, backends_, {})));
     return others;
   }
 
@@ -131,13 +132,7 @@ class Subject {
     auto all = others();
     const auto makers = shaken_references(network_.file, package_, backends_, {});
     for (std::size_t i = 0; i < makers.size(); ++i) {
-      all.emplace_back([this, i, make = makers[i]]() -> Result<std::unique_ptr<Reference>> {
-        auto& run = runs_[concat("shaken ", i)];
-        if (!run) {
-          PENSTOCK_TRY(run, make());
-        }
-        return std::unique_ptr<Reference>(std::make_unique<Borrowed>(*run));
-      });
+      all.push_back(kept(concat("shaken ", i), makers[i]));
     }
     return all;
   }
@@ -170,6 +165,17 @@ class Subject {
   }
 
  private:
+  /// What `make` makes, made once.
+  MakeReference kept(const std::string& name, const MakeReference& make) {
+    return [this, name, make]() -> Result<std::unique_ptr<Reference>> {
+      auto& run = runs_[name];
+      if (!run) {
+        PENSTOCK_TRY(run, make());
+      }
+      return std::unique_ptr<Reference>(std::make_unique<Borrowed>(*run));
+    };
+  }
+
   Reference* run_of(const std::string& name, const ReferenceSettings& settings) {
     auto& run = runs_[name];
     if (!run) {

@@ -1,4 +1,5 @@
-// Changes the last bits of steps and of weights of f16, by seed, and writes the model anew.
+// Changes last bits of steps, of f16 weights, or of what nodes make, and writes the model anew.
+// anew.
 #include "penstock/session/shaken.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "penstock/base/files.h"
 #include "penstock/base/words.h"
+#include "penstock/graph/noise.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
 #include "penstock/measure/variants.h"
@@ -29,6 +31,7 @@ constexpr std::uint64_t kWays = 6;  ///< Even.
 constexpr std::uint64_t kUnits = 32;
 /// Of a weight of f16, as each sum is rounded to f16 anew.
 constexpr std::uint64_t kHalfUnits = 1;
+constexpr std::uint64_t kNoiseSeed = 1;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
 /// Whether a node that rounds to steps, or reads what was, takes it: as the size of a step.
@@ -69,9 +72,29 @@ void part_steps(graph::Graph& graph) {
   }
 }
 
-Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package& package,
-                        const backend::Registry& backends, std::uint64_t way) {
+/// Of the constants that nodes round by; returns how many.
+std::size_t shake_constants(graph::Graph& graph, std::uint64_t way) {
   const std::uint64_t pair = 1 + way / 2;
+  part_steps(graph);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    auto& value = graph.values[i];
+    if (!value.constant) continue;
+    const bool half = is_half_weight(graph, value);
+    if (!half && !is_of_steps(graph, value)) continue;
+    const auto units = half ? kHalfUnits : kUnits / 2 + (pair + i) % (kUnits + 1);
+    auto moved = measure::with_last_bits_changed({*value.constant}, pair * graph.values.size() + i,
+                                                 units, way % 2 != 0);
+    value.constant = std::move(moved.front());
+    ++changed;
+  }
+  return changed;
+}
+
+/// What `change` makes of the model; it says how much that is.
+template <typename Change>
+Result<ModelFile> changed_copy(const std::filesystem::path& model, const plan::Package& package,
+                               const backend::Registry& backends, const Change& change) {
   graph::ImportOptions import;
   import.as_is = true;
   PENSTOCK_TRY(auto graph, import_model(model, import, backends, plan::custom_op_files(package)));
@@ -80,21 +103,9 @@ Result<ModelFile> shake(const std::filesystem::path& model, const plan::Package&
   if (bytes > kMostBytes) {
     return make_error(Code::kResourceExhausted, "the model is too large to write it anew");
   }
-  part_steps(graph);
-  bool any = false;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    auto& value = graph.values[i];
-    if (!value.constant) continue;
-    const bool half = is_half_weight(graph, value);
-    if (!half && !is_of_steps(graph, value)) continue;
-    any = true;
-    const auto units = half ? kHalfUnits : kUnits / 2 + (pair + i) % (kUnits + 1);
-    auto changed = measure::with_last_bits_changed(
-        {*value.constant}, pair * graph.values.size() + i, units, way % 2 != 0);
-    value.constant = std::move(changed.front());
+  if (change(graph) == 0) {
+    return make_error(Code::kFailedPrecondition, "the model rounds nothing that could be changed");
   }
-  if (!any)
-    return make_error(Code::kFailedPrecondition, "the model rounds neither to steps nor to f16");
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   std::filesystem::path copy = *folder / "model.onnx";
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
@@ -112,11 +123,26 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
   for (std::uint64_t way = 0; way < kWays; ++way) {
     all.emplace_back([model, &package, &backends, settings,
                       way]() -> Result<std::unique_ptr<measure::Reference>> {
-      PENSTOCK_TRY(const auto shaken, shake(model, package, backends, way));
+      PENSTOCK_TRY(const auto shaken,
+                   changed_copy(model, package, backends, [way](graph::Graph& graph) {
+                     return shake_constants(graph, way);
+                   }));
       return measure::whole_reference(shaken.file, package, backends, settings);
     });
   }
   return all;
+}
+
+measure::MakeReference noisy_reference(const std::filesystem::path& model,
+                                       const plan::Package& package,
+                                       const backend::Registry& backends,
+                                       const measure::ReferenceSettings& settings) {
+  return [model, &package, &backends, settings]() -> Result<std::unique_ptr<measure::Reference>> {
+    PENSTOCK_TRY(const auto noisy, changed_copy(model, package, backends, [](graph::Graph& graph) {
+                   return graph::add_rounding_noise(graph, kNoiseSeed);
+                 }));
+    return measure::whole_reference(noisy.file, package, backends, settings);
+  };
 }
 
 }  // namespace penstock

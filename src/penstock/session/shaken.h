@@ -1,4 +1,4 @@
-// References that differ from the whole model in the last bits of steps and f16 weights alone.
+// References that differ from the whole model in last bits inside: of constants, or on the way.
 #pragma once
 
 #include <filesystem>
@@ -23,5 +23,15 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
                                                       const plan::Package& package,
                                                       const backend::Registry& backends,
                                                       const measure::ReferenceSettings& settings);
+
+/// The whole model with what it computes in f32 changed in the last bit behind each node that
+/// rounds: see graph::add_rounding_noise(). Where a network subtracts what is almost equal, as a
+/// normalisation of a small signal on a large offset does, two right engines are far apart, and
+/// changed inputs show nothing of it. Making it fails where nothing is changed, and as that of the
+/// others does. What it refers to outlives it.
+measure::MakeReference noisy_reference(const std::filesystem::path& model,
+                                       const plan::Package& package,
+                                       const backend::Registry& backends,
+                                       const measure::ReferenceSettings& settings);
 
 }  // namespace penstock

@@ -65,6 +65,9 @@ class References {
       all.emplace_back(
           [this, optimized] { return make({.optimize = optimized, .one_thread = true}); });
     }
+    if (!whole_.empty()) {
+      all.push_back(noisy_reference(whole_, package_, backends_, {.optimize = optimized}));
+    }
     // Not where the whole model is the reference: what is judged is no witness for itself.
     if (why_.empty() && options_.model.empty() && package_.plan.stages.size() > 1) {
       all.emplace_back(

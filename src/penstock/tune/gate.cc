@@ -69,6 +69,7 @@ Result<Gate> Gate::create(const Setting& setting) {
   };
   std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
   if (optimized) others.emplace_back(run_of({.optimize = true}));
+  others.push_back(noisy_reference(model, package, backends, {}));
   const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());
