@@ -145,6 +145,17 @@ def test_a_stream_is_settled_in_the_package(well, chain, tmp_path):
         assert plan["on_error"] == "stop"
 
 
+def test_a_batch_that_its_models_never_fill_is_told(well, chain, tmp_path):
+    package = tmp_path / "p"
+    well("split", chain, "--batch", "4", "-o", package)
+    plan = json.loads((package / "plan.json").read_text())
+    plan["stages"][0]["batch"]["frames"] = 8
+    (package / "plan.json").write_text(json.dumps(plan))
+    told = well("run", package, "--frames", "9").err
+    assert "stage 'stage0': takes up to 8 frames in a call (batch), and never gets more than 4" in told
+    assert "as its models take no more" in told
+
+
 def test_a_batch_that_its_edges_never_fill_is_told(well, chain, tmp_path):
     narrow = ["--batch", "4", "--capacity", "2"]
     told = well("split", chain, "--cut", "1", *narrow, "-o", tmp_path / "p").err

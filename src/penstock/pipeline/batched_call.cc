@@ -6,6 +6,7 @@
 #include "penstock/base/option_name.h"
 #include "penstock/pipeline/edge.h"
 #include "penstock/pipeline/ports.h"
+#include "penstock/plan/calls.h"
 
 namespace penstock::pipeline {
 namespace {
@@ -56,14 +57,7 @@ Status check_rows(const CompiledPartition& partition, const backend::Port& one,
 }  // namespace
 
 Result<std::vector<int>> batch_sizes(const plan::Stage& stage) {
-  std::vector<int> sizes;
-  for (const auto& model : stage.partitions.front().batched) sizes.push_back(model.frames);
-  std::erase_if(sizes, [&](int frames) {
-    return std::ranges::any_of(stage.partitions, [&](const plan::Partition& partition) {
-      return std::ranges::find(partition.batched, frames, &plan::BatchedModel::frames) ==
-             partition.batched.end();
-    });
-  });
+  auto sizes = plan::frames_of_calls(stage);
   if (stage.batch.frames == 1 || !sizes.empty()) return sizes;
   return invalid_argument("batch: expected models for several frames of every partition, up to ",
                           stage.batch.frames, ", found none; split the model again with ",

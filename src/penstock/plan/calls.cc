@@ -96,6 +96,32 @@ std::vector<std::string> batches_beyond_edges(const Plan& plan) {
   return notes;
 }
 
+std::vector<int> frames_of_calls(const Stage& stage) {
+  std::vector<int> all;
+  for (const auto& model : stage.partitions.front().batched) all.push_back(model.frames);
+  std::erase_if(all, [&](int frames) {
+    return std::ranges::any_of(stage.partitions, [&](const Partition& partition) {
+      return std::ranges::find(partition.batched, frames, &BatchedModel::frames) ==
+             partition.batched.end();
+    });
+  });
+  return all;
+}
+
+std::vector<std::string> batches_beyond_models(const Plan& plan) {
+  std::vector<std::string> notes;
+  for (const auto& stage : plan.stages) {
+    const auto frames = frames_of_calls(stage);
+    if (frames.empty() || frames.back() >= stage.batch.frames) continue;
+    notes.push_back(concat("stage '", stage.name, "': takes up to ", stage.batch.frames,
+                           " frames in a call (batch), and never gets more than ", frames.back(),
+                           ", as its models take no more; expected a model of ", stage.batch.frames,
+                           " (split the model again with ", OptionName::kBatch, "), or a batch of ",
+                           frames.back()));
+  }
+  return notes;
+}
+
 std::vector<std::string> calls_never_left_behind(const Plan& plan) {
   std::vector<std::string> names;
   for (const auto& stage : plan.stages) {

@@ -15,6 +15,12 @@ std::vector<std::string> batches_beyond_edges(const Plan& plan);
 /// next frame only behind the one before, as with that they write a state; as above.
 std::vector<std::string> batches_beyond_streams(const Plan& plan);
 
+/// How many frames a call may have for which every partition of the stage has a model, from 2 on,
+/// ascending.
+std::vector<int> frames_of_calls(const Stage& stage);
+/// Stages that take more frames in a call than their models do; as above.
+std::vector<std::string> batches_beyond_models(const Plan& plan);
+
 /// Stages that may leave calls behind (Stage::max_left_behind), and have no Stage::max_run after
 /// which a call would be left behind: one sentence, which names them all. None: there are no such.
 std::vector<std::string> calls_never_left_behind(const Plan& plan);

@@ -57,6 +57,22 @@ TEST(CallsTest, ABatchIsComparedWithTheStreamsWhereItsStageClosesAState) {
   EXPECT_THAT(batches_beyond_streams(plan), IsEmpty());
 }
 
+TEST(CallsTest, ABatchIsComparedWithTheModelsThatAllPartitionsHave) {
+  auto plan = chain();
+  auto& stage = plan.stages[0];
+  stage.batch.frames = 8;
+  EXPECT_THAT(batches_beyond_models(plan), IsEmpty());  // Without models it is refused.
+  auto& batched = stage.partitions.front().batched;
+  batched = {{2, "b2"}, {4, "b4"}, {8, "b8"}};
+  EXPECT_THAT(batches_beyond_models(plan), IsEmpty());
+  stage.partitions.push_back(stage.partitions.front());
+  stage.partitions.back().batched = {{4, "c4"}};
+  EXPECT_THAT(batches_beyond_models(plan),
+              ElementsAre("stage 'stage0': takes up to 8 frames in a call (batch), and never gets "
+                          "more than 4, as its models take no more; expected a model of 8 (split "
+                          "the model again with --batch), or a batch of 4"));
+}
+
 TEST(CallsTest, ALimitOfCallsLeftBehindNeedsATimeForACall) {
   auto plan = chain();
   EXPECT_THAT(calls_never_left_behind(plan), IsEmpty());
