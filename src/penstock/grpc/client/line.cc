@@ -17,6 +17,7 @@
 #include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/raw_message.h"
+#include "penstock/grpc/client/timed_event.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.pb.h"
@@ -55,8 +56,8 @@ Error as_lost(Error why) {
 
 class LineImpl;
 
-/// A call in flight.
-class RunCall final : public InferCall {
+/// A call in flight. A worker that goes on over its time is not waited for.
+class RunCall final : public InferCall, public TimedEvent {
  public:
   RunCall(std::weak_ptr<LineImpl> line, std::uint64_t number, std::span<const ModelPort> ports,
           const LineOptions& of_line, const InferOptions& options)
@@ -89,11 +90,18 @@ class RunCall final : public InferCall {
       head_ = std::move(head);
       tell_end();
     }
+    clear();
     changed_.notify_all();
   }
   void end(const Error& why) { end(why, {}); }
+  void too_late() override {
+    end(make_error(Code::kCancelled, "its deadline has passed").within({Where::kPeer, peer_}));
+    cancel();
+    forget();
+  }
 
  private:
+  void forget();
   void tell_end() {
     ended_ = true;
     if (done_ != nullptr) done_(whom_);
@@ -164,6 +172,7 @@ class LineImpl final : public Line, public ClientStream {
   void end_with(const Error& why);
 
   const LineOptions options_;
+  ::grpc::CompletionQueue* queue_ = nullptr;
   int most_calls_ = 1;                  // Set before it is open.
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
@@ -179,6 +188,7 @@ Status LineImpl::start(const Connection& connection, ::grpc::CompletionQueue& qu
   worker::RunRequest open;
   begin_part(open, &worker::RunRequest::set_allocated_open).set_session(options_.session);
   PENSTOCK_TRY(auto message, write(open));
+  queue_ = &queue;
   begin(connection, kRun, queue);
   send(kNoCall, std::move(message));
   std::unique_lock lock(mutex_);
@@ -286,13 +296,10 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
   if (options.deadline_ns != INT64_MAX) {
     asked.set_left_ns(std::max<std::int64_t>(options.deadline_ns - now_ns(), 1));
   }
-  std::shared_ptr<RunCall> call;
   {
     const std::scoped_lock lock(mutex_);
     if (why_) return as_lost(*why_);
     asked.set_number(next_number_++);
-    call = std::make_shared<RunCall>(line, asked.number(), ports, options_, options);
-    calls_.emplace(asked.number(), call);
   }
   const auto is_far = [&](std::size_t i) { return i < options.far.size() && options.far[i]; };
   std::uint32_t sent = 0;
@@ -319,36 +326,33 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!is_far(i)) writer.add(*inputs[i]);
   }
-  auto message = std::move(writer).finish();
-  if (!message) {
-    forget(asked.number());
-    return std::move(message).error();
+  PENSTOCK_TRY(auto message, std::move(writer).finish());
+  const auto call = std::make_shared<RunCall>(line, asked.number(), ports, options_, options);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (why_) return as_lost(*why_);
+    calls_.emplace(asked.number(), call);
+    call->end_at(options.deadline_ns, call, *queue_);
   }
-  send(asked.number(), *std::move(message));
+  send(asked.number(), std::move(message));
   for (const auto& far : options.far) {
     if (far != nullptr) far->read_by(call);
   }
-  return std::shared_ptr<InferCall>(std::move(call));
+  return std::shared_ptr<InferCall>(call);
 }
 
-/// A worker that goes on over its time is not waited for.
 bool RunCall::wait(std::int64_t until_ns) {
   std::unique_lock lock(mutex_);
   const auto ended = [&] { return ended_; };
-  const std::int64_t until = std::min(until_ns, deadline_ns_);
-  if (until == INT64_MAX) {
+  if (until_ns == INT64_MAX) {
     changed_.wait(lock, ended);
     return true;
   }
-  if (changed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(until)), ended))
-    return true;
-  if (now_ns() < deadline_ns_) return false;
-  answer_ = make_error(Code::kCancelled, "its deadline has passed").within({Where::kPeer, peer_});
-  tell_end();
-  lock.unlock();
-  cancel();
+  return changed_.wait_until(lock, Clock::time_point(std::chrono::nanoseconds(until_ns)), ended);
+}
+
+void RunCall::forget() {
   if (const auto line = line_.lock()) line->forget(number_);
-  return true;
 }
 
 void RunCall::cancel() noexcept {

@@ -157,6 +157,24 @@ TEST_F(LineTest, OnlyWhoCancelledACallHearsThatItWas) {
   line->wait_until_over();
 }
 
+/// A pipeline is told that a call has ended, and waits only then.
+TEST_F(LineTest, ACallEndsAtItsDeadlineThoughNobodyWaitsForIt) {
+  worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
+    const auto number = next(stream).call().number();
+    EXPECT_EQ(next(stream).cancel().number(), number) << "the worker need not go on";
+    return ::grpc::Status::OK;
+  };
+  const auto line = *open();
+  std::promise<void> told;
+  InferOptions options{.deadline_ns = now_ns() + 20'000'000};
+  options.done = [](void* whom) { static_cast<std::promise<void>*>(whom)->set_value(); };
+  options.whom = &told;
+  const auto call = *line->call(1, {}, {}, options);
+  told.get_future().wait();
+  EXPECT_EQ(error_of(*call).code, Code::kCancelled);
+  line->wait_until_over();
+}
+
 TEST_F(LineTest, CallsOfAStreamThatWasCancelledThereAreUnavailable) {
   worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
     next(stream);
