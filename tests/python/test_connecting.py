@@ -3,6 +3,7 @@
 import asyncio
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,6 +96,21 @@ def test_one_that_stands_by_takes_over(model: Path, expected: list) -> None:
         assert same(far(frames(1)[0]), expected[0])
         first.close()
         assert same(far(frames(2)[1]), expected[1])
+
+
+def test_one_that_leaves_while_it_is_asked_loses_no_frame(model: Path) -> None:
+    """It goes on answering that it leaves, in a stream that stays open."""
+    with (
+        penstock.serve({"m": model}, listen="127.0.0.1:0") as second,
+        penstock.serve({"m": model}, listen="127.0.0.1:0") as first,
+        penstock.connect(first.grpc, "m", standby=second.grpc, idempotent=True) as far,
+    ):
+        far(frames(1)[0])
+        leaving = threading.Thread(target=first.close)
+        leaving.start()
+        while leaving.is_alive():
+            far(frames(1)[0])
+        leaving.join()
 
 
 def test_it_says_where_nobody_listens() -> None:

@@ -125,6 +125,17 @@ def test_it_drains_and_leaves(models: list[str]) -> None:
         assert client.wait(SECONDS) == 0, said
 
 
+@pytest.mark.parametrize("case", ["is_told_in_an_idle_stream", "goes_elsewhere_when_the_server_leaves"])
+def test_whoever_is_still_there_is_told_that_it_leaves(models: list[str], case: str) -> None:
+    server = Server(*models, "--patience", str(SECONDS))
+    command = [str(CLIENTS), str(SCRIPT), server.address, case]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+        assert client.stdout.readline() == "asked\n"
+        assert server.end() == 0
+        said = client.stdout.read()
+        assert client.wait(SECONDS) == 0, said
+
+
 def test_it_reads_models_again_without_a_lost_request(tmp_path: Path) -> None:
     file = save_add(tmp_path / "add.onnx")
     server = Server(str(file))

@@ -47,6 +47,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   std::function<::grpc::Status(const inference::ModelInferRequest&)> on_streamed = [](const auto&) {
     return ::grpc::Status::OK;
   };
+  std::atomic<bool> lives{true};  ///< As ServerLive says.
   /// Whether errors in a stream have a code, as ours do.
   std::atomic<bool> tells_codes{true};
 
@@ -89,7 +90,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
                             const inference::ServerLiveRequest* /*request*/,
                             inference::ServerLiveResponse* response) override {
     if (!wait_while(hangs_)) return {::grpc::StatusCode::UNAVAILABLE, "stopped"};
-    response->set_live(true);
+    response->set_live(lives);
     return ::grpc::Status::OK;
   }
   ::grpc::Status ModelMetadata(::grpc::ServerContext* /*context*/,

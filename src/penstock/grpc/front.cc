@@ -16,6 +16,7 @@
 
 #include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/health.h"
+#include "penstock/grpc/lasting_calls.h"
 #include "penstock/grpc/listener.h"
 #include "penstock/grpc/log_lines.h"
 #include "penstock/grpc/service.h"
@@ -73,10 +74,11 @@ void limit(::grpc::ServerBuilder& builder, const serve::Limits& limits) {
 struct Front::State {
   State(serve::Server& models, const serve::Access& access, const Options& options)
       : health(models),
-        service(models, access, worker, options.log),
+        service(models, access, worker, lasting, options.log),
         unknown(options.host != nullptr) {}
   std::unique_ptr<LogLines> lines;  // Null: they go where gRPC sends them.
   serve::Worker worker;
+  LastingCalls lasting;
   Health health;
   Service service;
   Unknown unknown;
@@ -92,12 +94,13 @@ namespace {
 constexpr std::size_t kChores = 4;  // Stages that are compiled at a time, say.
 
 Result<std::unique_ptr<WorkerParts>> make_parts(const serve::Server& server,
-                                                const serve::Access& access,
+                                                const serve::Access& access, LastingCalls& lasting,
                                                 const Front::Options& options) {
   std::unique_ptr<WorkerParts> parts(new WorkerParts{.host = *options.host,
                                                      .access = access,
                                                      .message_bytes = server.limits().message_bytes,
                                                      .log = options.log,
+                                                     .lasting = lasting,
                                                      .puller = WorkerPuller(options.peers)});
   PENSTOCK_CHECK_OK(parts->chores.start(kChores));
   PENSTOCK_CHECK_OK(parts->disk.start());
@@ -132,7 +135,7 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
   builder.RegisterService(&state->health);
   builder.RegisterCallbackGenericService(&state->unknown);
   if (options.host != nullptr) {
-    PENSTOCK_TRY(state->parts, make_parts(server, access, options));
+    PENSTOCK_TRY(state->parts, make_parts(server, access, state->lasting, options));
     state->worker_service = std::make_unique<WorkerService>(*state->parts);
     builder.RegisterService(state->worker_service.get());
   }
@@ -157,7 +160,7 @@ void Front::stop(std::chrono::nanoseconds patience) {
   if (state_ == nullptr || state_->server == nullptr) return;
   state_->listener->stop();
   state_->health.stop();
-  if (state_->parts != nullptr) state_->parts->lasting.end();
+  state_->lasting.end();
   constexpr auto kLongest = std::chrono::hours(24);
   state_->server->Shutdown(std::chrono::system_clock::now() +
                            std::chrono::duration_cast<std::chrono::system_clock::duration>(

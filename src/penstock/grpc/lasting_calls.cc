@@ -10,7 +10,7 @@ namespace penstock::grpc {
 namespace {
 
 ::grpc::Status leaving() {
-  return to_worker_status(make_error(Code::kUnavailable, "the worker is shutting down"));
+  return to_worker_status(make_error(Code::kUnavailable, "the server is shutting down"));
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ Service::Unary* Service::ModelInfer(Context* context, const Bytes* request, Byte
 
 ::grpc::ServerBidiReactor<Service::Bytes, Service::Bytes>* Service::ModelStreamInfer(
     Context* context) {
-  return infer_stream(server_, access_, log_, *context, server_.limits().waiting);
+  return infer_stream(server_, access_, log_, *context, server_.limits().waiting, lasting_);
 }
 
 Service::Unary* Service::ModelConfig(Context* context, const inference::ModelConfigRequest* request,

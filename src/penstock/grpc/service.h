@@ -12,6 +12,7 @@
 namespace penstock::grpc {
 
 class CallLog;
+class LastingCalls;
 
 /// Inference reads and writes the messages' bytes itself; the other calls have messages.
 struct Methods {
@@ -42,8 +43,8 @@ class Service final : public Methods::All {
 
   /// \pre  all outlive it
   Service(serve::Server& server, const serve::Access& access, serve::Worker& worker,
-          serve::AccessLog* log)
-      : server_(server), access_(access), worker_(worker), log_(log) {}
+          LastingCalls& lasting, serve::AccessLog* log)
+      : server_(server), access_(access), worker_(worker), lasting_(lasting), log_(log) {}
 
   Unary* ServerLive(Context* context, const inference::ServerLiveRequest* request,
                     inference::ServerLiveResponse* response) override;
@@ -104,6 +105,7 @@ class Service final : public Methods::All {
   serve::Server& server_;
   const serve::Access& access_;
   serve::Worker& worker_;
+  LastingCalls& lasting_;
   serve::AccessLog* const log_;  // Null: none.
 };
 

@@ -13,6 +13,7 @@
 #include "penstock/grpc/caller.h"
 #include "penstock/grpc/ended.h"
 #include "penstock/grpc/infer.h"
+#include "penstock/grpc/lasting_calls.h"
 #include "penstock/grpc/status.h"
 #include "penstock/grpc/wire.h"
 
@@ -22,17 +23,18 @@ namespace {
 using Reactor = ::grpc::ServerBidiReactor<::grpc::ByteBuffer, ::grpc::ByteBuffer>;
 
 /// Lives until gRPC is done with the call and the pipelines with its frames.
-class StreamCall final : public Reactor {
+class StreamCall final : public Reactor, public LastingCall {
  public:
   static StreamCall* start(serve::Server& server, const serve::Access& access,
                            serve::AccessLog* log, const ::grpc::CallbackServerContext& context,
-                           std::size_t most) {
+                           std::size_t most, LastingCalls& lasting) {
     const std::shared_ptr<StreamCall> call(new StreamCall(server, access, log, context, most));
     call->self_ = call;
     auto client = check_caller(access, serve::Right::kInfer, context);
     if (client) {
       call->client_ = *std::move(client);
       call->StartRead(&call->message_);
+      lasting.add(call);
     } else {
       call->finished_ = true;
       const auto status = to_status(client.error());
@@ -85,6 +87,14 @@ class StreamCall final : public Reactor {
   }
 
   void OnDone() override { self_.reset(); }
+
+  void leave(const ::grpc::Status& status) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!left_) left_ = status;
+    }
+    go_on();
+  }
 
  private:
   /// A request's place among the replies.
@@ -153,7 +163,7 @@ class StreamCall final : public Reactor {
   void read_next() {
     {
       const std::scoped_lock lock(mutex_);
-      wants_to_read_ = slots_.size() >= most_ || end_;
+      wants_to_read_ = slots_.size() >= most_ || end_ || left_;
       if (wants_to_read_) return;
     }
     StartRead(&message_);
@@ -185,12 +195,12 @@ class StreamCall final : public Reactor {
         writing_ = true;
         writes = slots_.front();
       }
-      reads = wants_to_read_ && !all_read_ && !end_ && slots_.size() < most_;
+      const bool over = end_ || all_read_ || left_;
+      reads = wants_to_read_ && !over && slots_.size() < most_;
       if (reads) wants_to_read_ = false;
-      const bool over = end_ || all_read_;
       if (over && slots_.empty() && !writing_) {
         finished_ = true;
-        finishes = end_ ? *std::move(end_) : ::grpc::Status::OK;
+        finishes = end_ ? *std::move(end_) : all_read_ ? ::grpc::Status::OK : *left_;
       }
     }
     if (writes != nullptr) StartWrite(&*writes->reply);
@@ -221,14 +231,16 @@ class StreamCall final : public Reactor {
   bool wants_to_read_ = false;
   bool all_read_ = false;
   bool finished_ = false;
-  std::optional<::grpc::Status> end_;  // How the call ends before its time.
+  std::optional<::grpc::Status> end_;   // How the call ends before its time.
+  std::optional<::grpc::Status> left_;  // How it ends once all that was read is answered.
 };
 
 }  // namespace
 
 Reactor* infer_stream(serve::Server& server, const serve::Access& access, serve::AccessLog* log,
-                      const ::grpc::CallbackServerContext& context, std::size_t most) {
-  return StreamCall::start(server, access, log, context, most);
+                      const ::grpc::CallbackServerContext& context, std::size_t most,
+                      LastingCalls& lasting) {
+  return StreamCall::start(server, access, log, context, most, lasting);
 }
 
 }  // namespace penstock::grpc

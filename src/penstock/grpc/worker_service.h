@@ -22,8 +22,8 @@ struct WorkerParts {
   const serve::Access& access;
   const std::uint64_t message_bytes;  ///< At most, of one message.
   serve::AccessLog* const log;        ///< Null: none.
+  LastingCalls& lasting;
   WorkerPuller puller;
-  LastingCalls lasting;
   serve::Worker chores;     ///< What takes long: compiling, loading engines.
   serve::Worker disk;       ///< What waits for a disk.
   serve::Worker measuring;  ///< Jobs, which wait for one another.

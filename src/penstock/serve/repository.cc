@@ -400,6 +400,7 @@ Result<Pinned<RunningModel>> Repository::find(const std::string& name,
                                               const std::string& version) const {
   const std::scoped_lock lock(mutex_);
   if (draining_) {
+    last_refusal_ = std::chrono::steady_clock::now();
     return make_error(Code::kUnavailable, "the server is shutting down and takes no new requests");
   }
   PENSTOCK_TRY(const auto found, look_up(name, version));
@@ -470,6 +471,12 @@ std::vector<IndexEntry> Repository::index() const {
 void Repository::drain() {
   const std::scoped_lock lock(mutex_);
   draining_ = true;
+  last_refusal_ = std::chrono::steady_clock::now();
+}
+
+std::chrono::steady_clock::time_point Repository::last_refusal() const {
+  const std::scoped_lock lock(mutex_);
+  return last_refusal_;
 }
 
 bool Repository::is_draining() const {

@@ -1,6 +1,7 @@
 // Repository: the models that a server has, by name and version.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -42,6 +43,8 @@ class Repository {
   /// From now on find() says that the server ends.
   void drain();
   [[nodiscard]] bool is_draining() const;
+  /// When it last said so; when drain() was called, before.
+  [[nodiscard]] std::chrono::steady_clock::time_point last_refusal() const;
   /// Requests in progress, of all models.
   [[nodiscard]] std::size_t pending() const;
 
@@ -102,6 +105,7 @@ class Repository {
   mutable std::mutex mutex_;  // Guards all below; not held while a model starts or ends.
   std::map<std::string, Versions> models_;
   bool draining_ = false;
+  mutable std::chrono::steady_clock::time_point last_refusal_;  // While draining.
 };
 
 }  // namespace penstock::serve

@@ -1,6 +1,8 @@
 // Finds each call's model in the repository; writes traces; waits for requests when it drains.
 #include "penstock/serve/server.h"
 
+#include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -114,12 +116,27 @@ const Limits& Server::limits() const {
   return repository_->shared().limits;
 }
 
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(2);
+/// As long as no request came, all clients have heard that the server leaves,
+constexpr auto kQuiet = std::chrono::milliseconds(100);
+/// or do not listen.
+constexpr auto kLongestNoise = std::chrono::seconds(1);
+
+}  // namespace
+
 bool Server::drain(std::chrono::nanoseconds timeout) {
+  using Clock = std::chrono::steady_clock;
   repository_->drain();
-  const auto end = std::chrono::steady_clock::now() + timeout;
+  const auto end = Clock::now() + timeout;
   while (repository_->pending() > 0) {
-    if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (Clock::now() >= end) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  const auto last = std::min(end, Clock::now() + kLongestNoise);
+  while (Clock::now() < std::min(last, repository_->last_refusal() + kQuiet)) {
+    std::this_thread::sleep_for(kPoll);
   }
   return true;
 }

@@ -111,6 +111,8 @@ class Server {
   [[nodiscard]] Shared& shared();
 
   /// No new requests; returns once those in progress have ended, or `timeout` has passed (false).
+  /// Then it waits until none has been refused for 100 ms, 1 s at most: who is told kUnavailable
+  /// asks elsewhere, while gRPC ends what comes to a server that is shut down as cancelled.
   bool drain(std::chrono::nanoseconds timeout);
 
  private:

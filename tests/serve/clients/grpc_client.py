@@ -632,6 +632,43 @@ def is_answered_at_the_end(client: Client) -> None:
         assert result.as_numpy("y").shape == (1500, 1500)
 
 
+def is_told_in_an_idle_stream(client: Client) -> None:
+    """The server ends while a stream is open in which nothing is in progress."""
+    requests: queue.Queue = queue.Queue()
+    requests.put(raw_request())
+    answers = client.raw.ModelStreamInfer(iter(requests.get, None))
+    assert not next(answers).error_message
+    print("asked", flush=True)
+    try:
+        raise AssertionError(next(answers))
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+        assert "shutting down" in error.details(), error
+    requests.put(None)
+
+
+def goes_elsewhere_when_the_server_leaves(client: Client) -> None:
+    """Many callers; whoever is told that the server is unavailable asks no more. Nobody hears anything else."""
+
+    def ask() -> None:
+        while True:
+            time.sleep(0.02)  # Most of them come when the last request has ended.
+            try:
+                client.raw.ModelInfer(raw_request())
+            except grpc.RpcError as error:
+                told.append(error.code())
+                return
+
+    told: list = []
+    callers = [threading.Thread(target=ask) for _ in range(24)]
+    for caller in callers:
+        caller.start()
+    print("asked", flush=True)
+    for caller in callers:
+        caller.join(SECONDS)
+    assert told == [grpc.StatusCode.UNAVAILABLE] * 24, told
+
+
 def asks_until_another_answers(client: Client) -> None:
     print("asked", flush=True)
     end = time.monotonic() + SECONDS
@@ -646,7 +683,7 @@ def asks_until_another_answers(client: Client) -> None:
 def computes_requests_together(client: Client) -> None:
     """Of a package whose plan takes up to four frames in one call."""
     for _ in range(20):
-        requests = [raw_request(model_name="batched") for _ in range(8)]
+        requests = [raw_request(model_name="batched") for _ in range(24)]
         for i, request in enumerate(requests):
             request.raw_input_contents[0] = (X + i).tobytes()
         for i, future in enumerate([client.raw.ModelInfer.future(request) for request in requests]):

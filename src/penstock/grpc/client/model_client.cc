@@ -65,6 +65,7 @@ struct State {
   Result<ModelInterface> describe(const Connection& to, Clock::duration patience);
   Result<bool> has_states(const Connection& at, Clock::duration patience);
   Status check_live(const Connection& at, Clock::duration patience);
+  Status check_ready(const Connection& at, Clock::duration patience);
   Result<bool> choose_stream(const Connection& at, Clock::duration patience);
 
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,
@@ -78,6 +79,7 @@ struct State {
   // On the thread that ends calls.
   void ended(Infer& call);
   void answered();
+  void refused();
   void stream_ended(const ServedStream& which, Error why);
 
   void watch();  ///< On the thread that watches the peer.
@@ -209,6 +211,21 @@ Status State::check_live(const Connection& at, Clock::duration patience) {
   return {};
 }
 
+/// Whether it serves the model: a server that leaves lives for as long as its last requests last.
+Status State::check_ready(const Connection& at, Clock::duration patience) {
+  inference::ModelReadyRequest request;
+  request.set_name(model);
+  request.set_version(version);
+  inference::ModelReadyResponse response;
+  const auto status = question.run(at, patience, [&](auto& context) {
+    return Stub(at.channel()).ModelReady(&context, request, &response);
+  });
+  if (!status.ok() || response.ready()) return {};  // Any other answer says nothing of it.
+  return make_error(Code::kUnavailable, "says that it is not ready")
+      .within({Where::kModel, model})
+      .within({Where::kPeer, options.address});
+}
+
 Result<std::string> State::find_only_model(const Connection& at, Clock::duration patience) {
   inference::RepositoryIndexRequest request;
   request.set_ready(true);
@@ -336,6 +353,16 @@ void State::answered() {
   stream_pause = kFirstTry;
 }
 
+/// It may be leaving: a stream ends later than that is said in it.
+void State::refused() {
+  {
+    const std::scoped_lock lock(mutex);
+    if (loss) return;
+    suspect = true;
+  }
+  changed.notify_all();
+}
+
 /// The server may be there all the same: calls go alone until the stream is tried again.
 void State::stream_ended(const ServedStream& which, Error why) {
   bool broke = false;
@@ -387,10 +414,11 @@ void State::watch_once(std::unique_lock<std::mutex>& lock) {
   changed.wait_for(lock, interval(), [&] { return ends || suspect || loss; });
   const bool heard = now_ns() - heard_ns < interval().count();
   if (ends || loss || (heard && !suspect)) return;
-  suspect = false;
+  const bool refused = std::exchange(suspect, false);
   const Connection asked = *connection;
   lock.unlock();
   Status live = check_live(asked, answer_time());
+  if (live && refused) live = check_ready(asked, answer_time());
   lock.lock();
   if (live) {
     heard_ns = now_ns();
@@ -444,6 +472,7 @@ std::shared_ptr<ServedStream> State::open_stream() {
       .queue = queue,
       .address = options.address,
       .answered = [this] { answered(); },
+      .refused = [this] { refused(); },
       .ended = [this](auto& which, auto why) { stream_ended(which, std::move(why)); }});
   ++running_streams;
   stream->begin(*connection, kStreamInfer, queue);

@@ -423,6 +423,23 @@ TEST_P(StreamTest, AServerThatEndsItsStreamAtAnErrorIsAskedByCallsOfTheirOwn) {
   EXPECT_EQ(server.streamed, 0);
 }
 
+/// One that leaves may answer so for as long as its patience lasts.
+TEST_P(StreamTest, AServerThatRefusesAllInAStreamAndDoesNotLiveIsLost) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) {
+    return ::grpc::Status(::grpc::StatusCode::UNAVAILABLE, "it leaves");
+  };
+  server.lives = false;
+  const Tensor x = numbers({1});
+  const Tensor* const inputs[] = {&x};
+  Tensor y;
+  while (!(*client)->is_lost()) {
+    const auto call = (*client)->infer(inputs, {});
+    if (call) EXPECT_EQ(end(**call, y).error().code, Code::kUnavailable);
+  }
+  EXPECT_GT(server.streamed, 0);
+}
+
 TEST_P(StreamTest, UnaryCallsMayBeAskedFor) {
   const auto client = connect("twice", Calls::kUnary);
   Tensor y;

@@ -7,14 +7,13 @@
 #include <chrono>
 #include <utility>
 
-#include <grpcpp/alarm.h>
-
+#include "penstock/grpc/client/timed_event.h"
 #include "penstock/grpc/inference.grpc.pb.h"
 
 namespace penstock::grpc {
 
 /// A server that goes on over the call's time, or after its caller has left it, is not waited for.
-class ServedStream::Call final : public ServedCall, public QueueEvent {
+class ServedStream::Call final : public ServedCall, public TimedEvent {
  public:
   Call(std::weak_ptr<ServedStream> stream, std::uint64_t number, std::string peer,
        std::span<const ModelPort> outputs, const InferOptions& options)
@@ -22,24 +21,13 @@ class ServedStream::Call final : public ServedCall, public QueueEvent {
         stream_(std::move(stream)),
         number_(number) {}
 
-  /// Ends the call at its time; until then, or over(), it stays. Before all else.
-  void end_at(std::int64_t deadline_ns, const std::shared_ptr<Call>& self,
-              ::grpc::CompletionQueue& queue) {
-    if (deadline_ns == INT64_MAX) return;
-    self_ = self;
-    alarm_.emplace();
-    alarm_->Set(&queue, system_time(deadline_ns), static_cast<QueueEvent*>(this));
-  }
   void over(Result<Answer> outcome) {
     end(std::move(outcome));
-    if (alarm_) alarm_->Cancel();
+    clear();
   }
   void cancel() noexcept override { leave("the call was cancelled"); }
 
-  void happened(bool ok) override {
-    const auto self = std::move(self_);
-    if (ok) leave("its deadline has passed");
-  }
+  void too_late() override { leave("its deadline has passed"); }
 
  private:
   void leave(const char* why) {
@@ -50,8 +38,6 @@ class ServedStream::Call final : public ServedCall, public QueueEvent {
 
   const std::weak_ptr<ServedStream> stream_;
   const std::uint64_t number_;
-  std::optional<::grpc::Alarm> alarm_;
-  std::shared_ptr<Call> self_;  // While the alarm is set.
 };
 
 bool ServedStream::is_offered(const Connection& connection, Question& question,
@@ -95,8 +81,8 @@ Result<std::shared_ptr<InferCall>> ServedStream::infer(RequestHead head,
     if (why_) return *why_;
     call = std::make_shared<Call>(std::static_pointer_cast<ServedStream>(shared_from_this()),
                                   number, options_.address, interface.outputs, options);
-    call->end_at(options.deadline_ns, call, options_.queue);
     calls_.emplace(number, call);
+    call->end_at(options.deadline_ns, call, options_.queue);
   }
   send(number, std::move(message));
   return std::shared_ptr<InferCall>(std::move(call));
@@ -122,7 +108,8 @@ void ServedStream::received(const ::grpc::ByteBuffer& message) {
     const std::scoped_lock lock(mutex_);
     if (auto found = calls_.extract(number)) call = std::move(found.mapped());
   }
-  options_.answered();
+  const bool refused = !answer->outcome && answer->outcome.error().code == Code::kUnavailable;
+  refused ? options_.refused() : options_.answered();
   if (call != nullptr) call->over(std::move(answer->outcome));
 }
 

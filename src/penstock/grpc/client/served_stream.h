@@ -21,11 +21,12 @@ namespace penstock::grpc {
 /// other.
 class ServedStream final : public ClientStream {
  public:
-  /// The two functions are called on the thread that reads the queue.
+  /// The functions are called on the thread that reads the queue.
   struct Options {
     ::grpc::CompletionQueue& queue;                   ///< Which begin() is given.
     std::string address;                              ///< The server's, for errors.
-    std::function<void()> answered;                   ///< One more request, well or badly.
+    std::function<void()> answered;                   ///< One more request, well or badly,
+    std::function<void()> refused;                    ///< or as unavailable.
     std::function<void(ServedStream&, Error)> ended;  ///< Before its calls end as unavailable.
   };
   explicit ServedStream(Options options) : options_(std::move(options)) {}
