@@ -42,6 +42,12 @@ def program() -> Path:
     return find_program()
 
 
+@pytest.fixture(autouse=True)
+def _terminal_with_escapes(monkeypatch):
+    """Bars are shown on no other; what starts the tests may say that it has none."""
+    monkeypatch.setenv("TERM", "xterm")
+
+
 @pytest.fixture(scope="session")
 def peaks(program, tmp_path_factory) -> Path:
     """A database of costs that knows what the machine could do at most, and nothing else: a build would measure it."""

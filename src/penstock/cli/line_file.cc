@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "penstock/base/words.h"
+#include "penstock/cli/progress.h"
 
 namespace penstock::cli {
 namespace {
@@ -42,6 +44,7 @@ struct LineFile::State {
   [[nodiscard]] bool is_standard_output() const { return file == STDOUT_FILENO; }
 
   Status flush() {
+    if (is_standard_output()) make_room_on(stdout);
     std::size_t done = 0;
     while (done < pending.size()) {
       const auto count = ::write(file, pending.data() + done, pending.size() - done);

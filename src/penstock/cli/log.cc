@@ -1,6 +1,7 @@
 // Sets up spdlog: a sink on stderr, the form of a line, and the level by verbosity.
 #include "penstock/cli/log.h"
 
+#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/base/printable.h"
+#include "penstock/cli/progress.h"
 
 namespace penstock::cli {
 namespace {
@@ -27,10 +29,19 @@ class PrintablePayload final : public spdlog::custom_flag_formatter {
   }
 };
 
+/// Standard error, where a bar may stand.
+class Sink final : public spdlog::sinks::stderr_sink_mt {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    make_room_on(stderr);
+    spdlog::sinks::stderr_sink_mt::log(message);
+  }
+};
+
 }  // namespace
 
 void set_up_log(int verbosity) {
-  auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  auto sink = std::make_shared<Sink>();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("penstock", std::move(sink)));
   auto pattern = std::make_unique<spdlog::pattern_formatter>();
   pattern->add_flag<PrintablePayload>('*').set_pattern("penstock: %l: %*");

@@ -96,7 +96,7 @@ class Reloader {
   static void tell(const Status& reloaded) {
     const auto how =
         reloaded ? std::string("replaced") : "not replaced: " + reloaded.error().message();
-    std::fputs(concat("penstock: SIGHUP: ", how, "\n").c_str(), stderr);
+    print(concat("penstock: SIGHUP: ", how, "\n"), stderr);
   }
 
   const Reload reload_;

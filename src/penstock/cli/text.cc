@@ -8,8 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "penstock/base/error.h"
 #include "penstock/base/printable.h"
 #include "penstock/base/words.h"
+#include "penstock/cli/progress.h"
+#include "penstock/cli/terminal.h"
 
 namespace penstock::cli {
 
@@ -28,10 +31,7 @@ void Table::add(std::vector<std::string> cells) {
 }
 
 std::string Table::print() const {
-  std::vector<std::size_t> widths(right_.size());
-  for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
+  const auto widths = this->widths();
   std::string text;
   for (const auto& row : rows_) {
     std::string line;
@@ -43,6 +43,30 @@ std::string Table::print() const {
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return text;
+}
+
+std::string Table::print_within(std::size_t columns) const {
+  constexpr std::size_t kApart = 2;
+  std::size_t needed = 0;
+  for (const auto width : widths()) needed += width + kApart;
+  if (needed - kApart <= columns) return print();
+  std::string text;
+  for (std::size_t row = 1; row < rows_.size(); ++row) {
+    std::string cells;
+    for (std::size_t i = 1; i < right_.size(); ++i) {
+      cells += concat(i > 1 ? ", " : "  ", rows_[0][i], " ", rows_[row][i]);
+    }
+    text += wrapped(concat(rows_[row][0], "\n", cells), columns);
+  }
+  return text;
+}
+
+std::vector<std::size_t> Table::widths() const {
+  std::vector<std::size_t> widths(right_.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  return widths;
 }
 
 std::string number(double value, int digits) {
@@ -90,6 +114,7 @@ void print(const std::string& text, std::FILE* out) {
     const bool of_a_name = static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t';
     plain += of_a_name ? printable({&c, 1}) : std::string(1, c);
   }
+  make_room_on(out);
   std::fwrite(plain.data(), 1, plain.size(), out);
 }
 

@@ -1,6 +1,7 @@
 // Text for people: tables, sizes, durations.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -16,9 +17,14 @@ class Table {
   /// Cells are printable(). \pre  as many as titles
   void add(std::vector<std::string> cells);
   [[nodiscard]] std::string print() const;
+  /// The same where it is no wider than `columns`; else each row as its first cell and, below, the
+  /// others behind their titles, wrapped. \pre  columns >= 4
+  [[nodiscard]] std::string print_within(std::size_t columns) const;
   [[nodiscard]] bool empty() const { return rows_.size() == 1; }
 
  private:
+  [[nodiscard]] std::vector<std::size_t> widths() const;
+
   std::vector<bool> right_;
   std::vector<std::vector<std::string>> rows_;  // The titles first.
 };

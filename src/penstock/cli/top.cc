@@ -10,14 +10,14 @@
 #include <thread>
 #include <vector>
 
-#include <unistd.h>
-
+#include "penstock/base/printable.h"
 #include "penstock/base/version.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/json.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/cli/terminal.h"
 #include "penstock/cli/text.h"
 #include "penstock/http/get.h"
 
@@ -74,10 +74,14 @@ std::string micro(const Json& value) {
 std::string percent(double share) {
   return number(100 * share, 0) + " %";
 }
-std::string bar(double share) {
-  constexpr int kWidth = 20;
-  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kWidth + 0.5);
-  return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + "] " + percent(share);
+/// None where it would leave no room for what stands beside it.
+std::string bar(double share, std::size_t columns) {
+  constexpr std::size_t kNarrow = 40, kWide = 80;
+  if (columns < kNarrow) return percent(share);
+  const std::size_t width = columns < kWide ? 10 : 20;
+  const auto full =
+      static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(width) + 0.5);
+  return "[" + std::string(full, '#') + std::string(width - full, '.') + "] " + percent(share);
 }
 
 /// How the rate is beside what the plan predicts, as the page says it (web/src/liveparts.js).
@@ -92,8 +96,8 @@ std::string beside_prediction(double fps, double period, const Json& stages) {
 
 std::string head_text(const Json& about, const Json& sample) {
   const double fps = sample.at("fps"), period = about.at("predicted").at("period_seconds");
-  std::string text = concat("model '", about.at("model").get<std::string>(), "': ", number(fps, 1),
-                            " frames a second");
+  std::string text = concat("model '", printable(about.at("model").get<std::string>()),
+                            "': ", number(fps, 1), " frames a second");
   if (period > 0) text += beside_prediction(fps, period, sample.at("stages"));
   const auto& latency = sample.at("latency_us");
   if (!latency.is_null()) {
@@ -108,7 +112,7 @@ std::string head_text(const Json& about, const Json& sample) {
                  bytes(sample.at("rss").get<std::uint64_t>()), ", processors in use ",
                  number(sample.at("cpu").get<double>(), 2), "\n");
   if (!sample.at("closed").is_null()) {
-    text += "takes no more frames: " + sample.at("closed").get<std::string>() + "\n";
+    text += "takes no more frames: " + printable(sample.at("closed").get<std::string>()) + "\n";
   }
   return text;
 }
@@ -121,7 +125,7 @@ std::string drift_text(const Json& stage) {
          (drift.at(1).get<bool>() ? ", beyond the noise" : "");
 }
 
-std::string stages_text(const Json& about, const Json& sample) {
+std::string stages_text(const Json& about, const Json& sample, std::size_t columns) {
   Table table({"stage", "load", "where", ">frames", ">errors", ">drops", ">waits p50 / p99",
                ">computes p50 / p99", ">over predicted"});
   for (std::size_t i = 0; i < sample.at("stages").size(); ++i) {
@@ -131,49 +135,64 @@ std::string stages_text(const Json& about, const Json& sample) {
     const auto pair = [&](const char* name) {
       return micro(stage.at(name).at(0)) + " / " + micro(stage.at(name).at(1));
     };
-    table.add({known.at("name").get<std::string>(), bar(stage.at("load").get<double>()),
+    table.add({known.at("name").get<std::string>(), bar(stage.at("load").get<double>(), columns),
                known.at("backend").get<std::string>() + " on " + where, stage.at("frames").dump(),
                stage.at("errors").dump(), stage.at("drops").dump(), pair("queue_us"),
                pair("infer_us"), drift_text(stage)});
   }
-  return table.print();
+  return table.print_within(columns);
 }
 
-std::string queues_text(const Json& about, const Json& sample) {
+std::string queues_text(const Json& about, const Json& sample, std::size_t columns) {
   Table table({"from, to", "frames in it", "when full", ">drops"});
   for (std::size_t i = 0; i < sample.at("edges").size(); ++i) {
     const auto &known = about.at("edges").at(i), &edge = sample.at("edges").at(i);
     const int depth = edge.at("depth"), capacity = known.at("capacity");
     table.add({known.at("name").get<std::string>(),
-               concat(bar(static_cast<double>(depth) / std::max(1, capacity)), ", ", depth, " of ",
-                      capacity),
+               concat(bar(static_cast<double>(depth) / std::max(1, capacity), columns), ", ", depth,
+                      " of ", capacity),
                known.at("policy").get<std::string>(), edge.at("drops").dump()});
   }
-  return table.print();
+  return table.print_within(columns);
 }
 
-std::string to_text(const Json& snapshot) {
+/// Of lines that are no longer than `columns`.
+std::string to_text(const Json& snapshot, std::size_t columns) {
   const auto &about = snapshot.at("about"), &sample = snapshot.at("sample");
-  if (sample.is_null()) return "nothing was seen yet\n";
-  std::string text = head_text(about, sample) + "\n" + stages_text(about, sample) + "\n" +
-                     queues_text(about, sample) + "\n";
+  if (sample.is_null()) return wrapped("nothing was seen yet\n", columns);
+  std::string text = wrapped(head_text(about, sample), columns) + "\n" +
+                     stages_text(about, sample, columns) + "\n" +
+                     queues_text(about, sample, columns) + "\n";
   for (std::size_t i = 0; i < about.at("cpus").size(); ++i) {
     text += concat("cpu ", about.at("cpus").at(i).get<int>(), " ",
-                   bar(sample.at("cpus").at(i).get<double>()), "\n");
+                   bar(sample.at("cpus").at(i).get<double>(), columns), "\n");
   }
   for (const auto& failure : snapshot.at("failures")) {
-    text += "error: " + failure.at("message").get<std::string>() + "\n";
+    text += wrapped("error: " + printable(failure.at("message").get<std::string>()), columns);
   }
   return text;
 }
 
+/// So that the first line stays on the terminal: what is below is counted.
+std::string cut_to_rows(const std::string& text, std::size_t rows) {
+  const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  if (lines < rows) return text;
+  const std::size_t kept = std::max<std::size_t>(rows, 3) - 2;
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < kept; ++line) end = text.find('\n', end) + 1;
+  return concat(text.substr(0, end), "(", lines - kept, " more lines)\n");
+}
+
 Status show_text(const TopOptions& options, const Json& snapshot) {
-  const bool terminal = !options.once && ::isatty(STDOUT_FILENO) == 1;
+  const bool in_place = !options.once && obeys_escapes(stdout);
   constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
+  constexpr std::size_t kFewest = 4;
+  const auto [columns, rows] = size_of_terminal(stdout);
   try {
-    const auto text = to_text(snapshot);
-    if (terminal) std::fputs(kHomeAndClear, stdout);
-    print(text + (options.once || terminal ? "" : "\n"));
+    const auto text =
+        to_text(snapshot, is_terminal(stdout) ? std::max(columns, kFewest) : std::string::npos);
+    if (in_place) std::fputs(kHomeAndClear, stdout);
+    print(in_place ? cut_to_rows(text, rows) : text + (options.once ? "" : "\n"));
   } catch (const Json::exception&) {
     return invalid_argument("'", bare(options.address),
                             "': expected what a pipeline of this version shows (", version(),

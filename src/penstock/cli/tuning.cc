@@ -14,7 +14,7 @@ void tell_swap(const follow::Swap& swap) {
   std::string how = concat(number(swap.gain, 2), " times the frames of '", swap.from, "' expected");
   if (swap.back) how = concat("back, as '", swap.from, "' was slower");
   if (!swap.refused.empty()) how = "not run: " + swap.refused;
-  std::fputs(concat("penstock: tune: '", swap.to, "': ", how, "\n").c_str(), stderr);
+  print(concat("penstock: tune: '", swap.to, "': ", how, "\n"), stderr);
 }
 
 }  // namespace
