@@ -206,7 +206,9 @@ def test_a_recording_of_a_run(well, line_package, tmp_path):
     well("run", line_package, "--frames", "20", "--record", "run.html")
     text = (tmp_path / "run.html").read_text()
     data = json.loads(text.split('id="live">')[1].split("</script>")[0])
-    assert data["samples"][-1]["ok"] == 20 and data["about"]["cpus"]
+    last = data["samples"][-1]
+    assert last["ok"] == 20 and data["about"]["cpus"]
+    assert last["closed"] and last["stopped"] is False
 
 
 @pytest.mark.parametrize("command", [["run", "--frames", "2"], ["bench", "--seconds", "1"]])

@@ -90,6 +90,28 @@ def test_figures_are_those_of_the_last_moment(page):
     assert page.locator("h1").inner_text() == "<b>made</b> up"  # Text is never markup.
 
 
+CAUSE = "the pipeline stopped at its first error: stage 'stage1': frame 71: no such row"
+
+
+@pytest.mark.parametrize(
+    ("ended", "told"),
+    [
+        ({"closed": "the pipeline is closed", "stopped": False, "errors": 0}, "well, 5998 frames came out."),
+        (
+            {"closed": "the pipeline is closed", "stopped": False, "drops": 1, "cancelled": 3},
+            "5998 frames came out, 2 ended with errors, 3 were cancelled, 1 was dropped.",
+        ),
+        ({"closed": CAUSE, "stopped": True}, f"{CAUSE}."),
+        ({"closed": "the pipeline is closed"}, "the pipeline is closed."),  # Of an older version.
+    ],
+)
+def test_a_recording_says_how_its_run_ended(open_recording, ended, told):
+    data = made_up_run.recording()
+    data["samples"][-1] |= {"in_flight": 0} | ended
+    status = open_recording(data).locator("#status").inner_text()
+    assert re.fullmatch(r"A recording of [\d:]+, 2023-11-14[.] It ended at [\d:]+: " + re.escape(told), status), status
+
+
 def test_a_pipeline_that_is_not_busy_is_not_measured_by_the_prediction(open_recording):
     data = made_up_run.recording()
     for stage in data["samples"][-1]["stages"]:
@@ -347,6 +369,7 @@ def test_a_pipeline_that_stops_by_an_error_says_why(run, open_url):
     page.wait_for_selector("#status[data-state='ended']")
     page.wait_for_selector("#errors li")
     assert "frame 2" in page.locator("#errors li").inner_text()
+    assert "stopped at its first error" in page.locator("#status").inner_text()
 
 
 def test_a_run_that_ends_says_so(run, open_url):

@@ -59,7 +59,12 @@ def test_the_page_tells_what_comes(pipeline: penstock.Pipeline) -> None:
         kind, about = next(told)
         assert kind == "about" and about["generation"] == 1
         sample = next(data for kind, data in told if kind == "sample" and data["ok"] == 1)
-        assert sample["closed"] is None and len(sample["stages"]) == 2 and len(sample["edges"]) == 3
+        assert (
+            sample["closed"] is None
+            and not sample["stopped"]
+            and len(sample["stages"]) == 2
+            and len(sample["edges"]) == 3
+        )
         assert all(0 <= stage["load"] <= 1 for stage in sample["stages"])
         assert sample["rss"] > 1e6
         pipeline.shut_down()

@@ -48,6 +48,22 @@ function makeCharts(about) {
   ].map((chart) => makeChart({ ...chart, when }));
 }
 
+const recorded = ({ started_ms: started }) => `A recording of ${clock(started)}, ${new Date(started).toISOString().slice(0, 10)}.`;
+
+/** How a pipeline ended that takes no more frames, as its last sample has it. Older recordings have no `stopped`. */
+function endOf({ stopped, closed, ok, errors, cancelled, drops, in_flight: inside }) {
+  if (stopped !== false) return closed;
+  const others = [
+    [errors, errors === 1 ? "ended with an error" : "ended with errors"],
+    [cancelled, cancelled === 1 ? "was cancelled" : "were cancelled"],
+    [drops, drops === 1 ? "was dropped" : "were dropped"],
+    [inside, "had not come out yet"],
+  ].filter(([count]) => count > 0);
+  const came = `${ok} frame${ok === 1 ? "" : "s"} came out`;
+  if (others.length === 0) return `well, ${came}`;
+  return [came, ...others.map(([count, what]) => `${count} ${what}`)].join(", ");
+}
+
 /** What is looked at: the newest sample, or one that the slider names. */
 class Live {
   constructor(data) {
@@ -171,9 +187,10 @@ class Live {
 
   state() {
     const last = this.recording.last;
-    if (last?.closed) return ["ended", `Takes no more frames: ${last.closed}.`];
-    if (last?.end) return ["ended", "It has ended."];
-    if (!this.source) return ["recording", `A recording of ${clock(this.recording.about.started_ms)}, ${new Date(this.recording.about.started_ms).toISOString().slice(0, 10)}.`];
+    if (last?.closed && this.source && !last.end) return ["ended", `Takes no more frames: ${last.closed}.`];
+    const ended = last?.closed && `It ended at ${clock(this.recording.about.started_ms + 1000 * last.t)}: ${endOf(last)}.`;
+    if (!this.source) return [ended ? "ended" : "recording", [recorded(this.recording.about), ended].filter(Boolean).join(" ")];
+    if (last?.end) return ["ended", ended || "It has ended."];
     if (this.lost) return ["lost", `The connection was lost at ${clock(this.heard)}: the program has ended, or the way to it is cut. What was seen stays here and can be saved.`];
     return ["running", "Running."];
   }

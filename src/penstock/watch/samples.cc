@@ -179,6 +179,8 @@ Sample Sampler::take() {
   sample.json["cpus"] = cpus_.since_last();
   const auto closed = pipeline_->closed_by();
   sample.json["closed"] = closed ? Json(closed->message()) : Json(nullptr);
+  // An end by its owner's wish has no place.
+  sample.json["stopped"] = closed && !closed->places.empty();
   add_failures(now, sample);
   last_ = std::move(now);
   return sample;
