@@ -134,4 +134,13 @@ def backend_options_text(values: Mapping[str, Mapping[str, object]] | None) -> d
 
 
 def settings_text(name: str, values: Mapping[str, object] | None) -> dict[str, str]:
-    return {str(key): str(value) for key, value in mapping(name, values, "{'key': 1}").items()}
+    given = mapping(name, values, "{'key': 1}")
+    return {str(key): plain_text(f"{name}[{key!r}]", value) for key, value in given.items()}
+
+
+def plain_text(name: str, value: object) -> str:
+    """As str() has it, which goes into lists in lists as deep as Python's stack allows."""
+    try:
+        return str(value)
+    except RecursionError:
+        raise unexpected(name, "a number or a text, such as 1", value) from None

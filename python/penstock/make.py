@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 import numpy as np
 
 from penstock import _core
-from penstock.checks import backend_options_text, counted, flag, listed, mapping, number, path_text, unexpected
+from penstock.checks import (
+    backend_options_text,
+    counted,
+    flag,
+    listed,
+    mapping,
+    number,
+    path_text,
+    plain_text,
+    unexpected,
+)
 from penstock.collector import stop_all
 from penstock.errors import InvalidArgument, PenstockWarning
 from penstock.judge import declarations, functions_of, given_frames
@@ -398,17 +408,18 @@ def _run_options(given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _node_text(node: object) -> str:
+def _node_text(what: str, node: object) -> str:
     """A number is an index, also where a tensor has that number for its name."""
-    return f"#{int(node)}" if isinstance(node, numbers.Integral) else str(node)
+    return f"#{int(node)}" if isinstance(node, numbers.Integral) else plain_text(what, node)
 
 
 def _split_options(given: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return _run_options(given) | {
         "backend": given["backend"],
-        "cuts": [_node_text(cut) for cut in listed("cuts", given["cuts"])],
+        "cuts": [_node_text("cuts", cut) for cut in listed("cuts", given["cuts"])],
         "pins": [
-            (_node_text(node), device) for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()
+            (_node_text("pins", node), device)
+            for node, device in mapping("pins", given["pins"], "{'node': 'cpu:0'}").items()
         ],
         "annotations": flag("annotations", given["annotations"]),
         "replicas": given["replicas"],
@@ -500,4 +511,4 @@ def _shape_text(name: str, shape: Shape) -> str:
         return shape
     if not isinstance(shape, Sequence):
         raise unexpected(f"shapes[{name!r}]", "a shape, such as (1, 3, 224, 224) or '1x3x224x224'", shape)
-    return "x".join("?" if dim is None else str(dim) for dim in shape)
+    return "x".join("?" if dim is None else plain_text(f"shapes[{name!r}]", dim) for dim in shape)

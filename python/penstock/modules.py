@@ -43,7 +43,21 @@ def told(error: BaseException, path: str) -> str:
         return said
     last = frames[-1]
     beyond = "" if last.filename == path else f"; from {last.filename}, line {last.lineno}"
-    return f"{said} ({Path(path).name}, {', '.join(inside)}{beyond})"
+    return f"{said} ({Path(path).name}, {', '.join(inside)}{beyond}){_beside(error, Path(path))}"
+
+
+def _beside(error: BaseException, path: Path) -> str:
+    """What to do where the module that is missing lies beside this one, as a script would find it."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    name = error.name.partition(".")[0]
+    found = [file for file in (path.with_name(f"{name}.py"), path.with_name(name)) if file.exists()]
+    if not found:
+        return ""
+    return (
+        f"; '{found[0].name}' lies beside it, but a package carries '{path.name}' alone: write into that file what it "
+        f"needs of it, or install '{name}' in the Python that runs it"
+    )
 
 
 def _run(path: str, text: bytes) -> ModuleType:

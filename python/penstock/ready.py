@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from penstock import _core
+from penstock.checks import plain_text
 from penstock.errors import InvalidArgument, NotFound
 from penstock.types import Array
 
@@ -37,7 +38,7 @@ class Ready:
 
     def __init__(self, name: str, **settings: object) -> None:
         self.name = name
-        self.settings = {key: _setting_text(value) for key, value in settings.items()}
+        self.settings = {key: _setting_text(key, value) for key, value in settings.items()}
         self._made = _core.Ready(name, self.settings)
         self.inputs = dict(self._made.inputs())
         self.outputs = dict(self._made.outputs())
@@ -107,12 +108,12 @@ def describe(name: str) -> Description:
     return Description(name, says, options, given, dict(inputs), dict(outputs), yaml)
 
 
-def _setting_text(value: object) -> str:
+def _setting_text(name: str, value: object) -> str:
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(map(str, value))
-    return str(value)
+        return ",".join(plain_text(name, one) for one in value)
+    return plain_text(name, value)
 
 
 def __getattr__(name: str) -> Callable[..., Ready]:

@@ -131,6 +131,17 @@ def test_what_is_wrong_with_a_module_is_told_with_the_nodes_line(penstock, app, 
     assert told in error
 
 
+@pytest.mark.parametrize(("beside", "name"), [("helper.py", "helper.py"), ("helper/part.py", "helper")])
+def test_a_module_that_lies_beside_it_is_told_with_what_to_do(penstock, app, tmp_path, beside, name):
+    (tmp_path / beside).parent.mkdir(exist_ok=True)
+    (tmp_path / beside).write_text("")
+    (tmp_path / "functions.py").write_text("import helper.part\n" + MODULE)
+    error = penstock("run", app).error
+    assert "ModuleNotFoundError: No module named 'helper' (functions.py, line 1 in <module>)" in error
+    assert f"; '{name}' lies beside it, but a package carries 'functions.py' alone: write into that file" in error
+    assert "or install 'helper' in the Python that runs it" in error
+
+
 def test_a_module_that_is_not_there_is_told_with_its_line(penstock, app, tmp_path):
     (tmp_path / "functions.py").unlink()
     assert penstock("run", app).error == f"{app}:2: functions: no such file: '{tmp_path}/functions.py'"

@@ -45,6 +45,28 @@ def test_an_option_of_another_type_is_named(
         call(model, pipeline)
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda model, deep: penstock.split(model, cuts=deep), "cuts: "),
+        (lambda model, deep: penstock.split(model, shapes={"x": deep}), r"shapes\['x'\]: "),
+        (
+            lambda model, deep: penstock.split(model, backend_options={"a": {"b": deep}}),
+            r"backend_options\['a'\]\['b'\]",
+        ),
+        (lambda model, deep: penstock.App("a").function("f", "./f.so", options={"n": deep}), r"options\['n'\]: "),
+        (lambda model, deep: penstock.ready.resize(size=deep), "size: "),
+    ],
+    ids=["cuts", "shapes", "backend options", "options", "ready"],
+)
+def test_lists_in_lists_without_an_end_are_refused(call: Callable[[Path, Any], Any], said: str, model: Path) -> None:
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(penstock.InvalidArgument, match=f"{said}.*expected a number or a text, such as 1, found list"):
+        call(model, deep)
+
+
 def test_numpys_numbers_are_numbers(model: Path, pipeline: penstock.Pipeline) -> None:
     given: Any = {"timeout": np.float32(9), "deadline": np.int64(60), "stream": np.uint8(0)}
     number = pipeline.push(frame(1), **given)
