@@ -321,6 +321,14 @@ class YamlTest : public ::testing::Test {
       std::filesystem::temp_directory_path() / concat("penstock_app_test_", ::getpid(), ".yaml");
 };
 
+TEST_F(YamlTest, BracketsInsideOneAnotherAreBounded) {
+  constexpr std::size_t kMany = 100'000;
+  const std::string deep(kMany, '[');
+  EXPECT_THAT(message("penstock_app: 1\nnodes: " + deep + std::string(kMany, ']') + "\n"),
+              ::testing::MatchesRegex(
+                  ":2: expected at most [0-9]+ levels inside one another; mend the file"));
+}
+
 TEST_F(YamlTest, ErrorsNameTheLine) {
   EXPECT_THAT(message("penstock_app: 1\nnodes: {a: [}\n"), HasSubstr(":2: not YAML: "));
   EXPECT_THAT(message("penstock_app: 1\ninputs: {x: f32[4]}\n"),

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include "penstock/base/near_names.h"
@@ -285,6 +286,10 @@ Status read_document(const fs::path& file, std::string_view what,
     read(Field(top, line_of(top.Mark()), "", &document, &error));
     if (error) return *std::move(error);
     return {};
+  } catch (const YAML::DeepRecursion& e) {
+    return invalid_argument("expected at most ", e.depth(),
+                            " levels inside one another; mend the file")
+        .within(line(e.mark.line + 1));
   } catch (const YAML::Exception& e) {
     return invalid_argument("not YAML: ", one_line(e.msg), advice(file, e))
         .within(line(e.mark.line + 1));
