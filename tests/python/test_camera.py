@@ -62,17 +62,31 @@ def test_the_newest_pictures_come_until_the_camera_stops(start_camera: Callable[
     assert seen[-1] >= 58  # FFmpeg may keep the last one, whose end it has not seen.
 
 
-@pytest.mark.sweep(of=3)
-def test_the_example_follows_a_ball_of_a_camera(tmp_path: Path, start_camera: Callable[[Picture, int], str]) -> None:
+@pytest.fixture
+def example(tmp_path: Path) -> dict[str, str]:
+    """A folder with the example and its networks; the environment in which it runs."""
     for name in ("make.py", "follow.py"):
         shutil.copy(ROOT / "examples/users/camera" / name, tmp_path)
     subprocess.run([sys.executable, "make.py"], cwd=tmp_path, check=True, capture_output=True)
-    address = start_camera(ball, 90)
     path = os.pathsep.join(filter(None, [os.fspath(Path(penstock.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PYTHONPATH": path}
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def test_the_example_ends_quietly_where_nobody_reads_on(tmp_path: Path, example: dict[str, str]) -> None:
+    command = f"{sys.executable} follow.py clip.avi | head -n 1"
+    outcome = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=example)
+    assert len(outcome.stdout.splitlines()) == 1
+    assert outcome.stderr == ""
+
+
+@pytest.mark.sweep(of=3)
+def test_the_example_follows_a_ball_of_a_camera(
+    tmp_path: Path, start_camera: Callable[[Picture, int], str], example: dict[str, str]
+) -> None:
+    address = start_camera(ball, 90)
     follow = [sys.executable, "follow.py"]
-    outcome = subprocess.run([*follow, address], cwd=tmp_path, capture_output=True, text=True, env=env)
-    unasked = subprocess.run(follow, cwd=tmp_path, capture_output=True, text=True, env=env)
+    outcome = subprocess.run([*follow, address], cwd=tmp_path, capture_output=True, text=True, env=example)
+    unasked = subprocess.run(follow, cwd=tmp_path, capture_output=True, text=True, env=example)
     assert (unasked.returncode, "python follow.py SOURCE" in unasked.stderr) == (1, True)
     assert outcome.stderr.splitlines()[-1] == f"follow: camera '{address}': gives no more pictures; is it connected?"
     boxes = [list(map(int, line.split()[1:])) for line in outcome.stdout.splitlines()]

@@ -53,7 +53,9 @@ try:
             if frame.error is not None:
                 print(frame.number, frame.error, file=sys.stderr)
             elif frame.number % 10 == 9:
-                print(frame.number, *map(round, frame["box"].tolist()))
-        print(f"{pipeline.stats()['ok']} pictures")
+                print(frame.number, *map(round, frame["box"].tolist()), flush=True)
+        print(f"{pipeline.stats()['ok']} pictures", flush=True)
+except BrokenPipeError:  # Who read the lines has enough, as `head` does. Python writes no more to it at the end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 except penstock.PenstockError as error:
     sys.exit(f"follow: {error}")
