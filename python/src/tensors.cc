@@ -109,17 +109,11 @@ DType dtype_of(nb::dlpack::dtype type) {
   return DType::kUndefined;
 }
 
-/// As penstock.io reads pictures.
-bool is_picture(const Tensor& found) {
-  const auto dims = found.dims();
-  return found.dtype() == DType::kU8 && dims.size() == 3 && dims[2] == 3;
-}
-
 /// What to do about a tensor that does not fit, which came from an array of numpy or of another
 /// library.
 std::string advice(const Type& type, const Tensor& found, bool of_numpy) {
   if (type.dtype != found.dtype()) {
-    if (is_picture(found) && type.dtype == DType::kF32 && type.ranked && type.dims.size() > 2) {
+    if (is_unprepared_picture(type, found)) {
       return "; penstock.io.prepare(image, pipeline.get_inputs()[0]) makes a picture fit";
     }
     const std::string name = numpy_name(type.dtype);

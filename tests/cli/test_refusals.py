@@ -258,6 +258,10 @@ REFUSALS = {
     "serve two.penstock --state y=x": Refusal(
         "'two.penstock'", "for a model (.onnx)", "found a package", "'penstock split'"
     ),
+    "serve =chain.onnx": Refusal(
+        "'=chain.onnx'", "expected [NAME[:VERSION]=]PATH", "found '=chain.onnx'", "or the path alone"
+    ),
+    "serve a/b=chain.onnx": Refusal("'a/b=chain.onnx'", "expected a model's name", "found 'a/b'", "without '/'"),
     "plan two.penstock": Refusal("'two.penstock'", "expected a model", "found a folder", "packages are for"),
 }
 

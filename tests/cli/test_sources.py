@@ -167,6 +167,26 @@ def test_a_folder_without_values_is_named(penstock, double, tmp_path):
     assert "found others alone, such as 'a.webp': put them" in penstock("run", double, "--input", "x=empty").error
 
 
+def test_a_folder_of_sounds_is_told_how_one_is_given(penstock, tmp_path):
+    (tmp_path / "sounds").mkdir()
+    for name in ["b.wav", "a.wav"]:
+        write_sound(tmp_path / "sounds" / name, [[1]] * 8)
+    error = penstock("run", copy_of(tmp_path, 1, 4), "--input", "x=sounds").error
+    assert (
+        "found others alone, such as 'a.wav': put them there, or give one sound, whose blocks are the frames: " in error
+    )
+    assert error.endswith("--input x=sounds/a.wav")
+
+
+def test_a_picture_that_was_saved_as_it_was_read_is_told_how_it_fits(penstock, absolute, tmp_path):
+    np.save(tmp_path / "picture.npy", np.zeros((20, 30, 3), np.uint8))
+    error = penstock("run", absolute, "--input", "x=picture.npy").error
+    assert error.startswith("input 'x': file 'picture.npy': expected f32[1,3,8,8], found u8[20,30,3]; it seems to be a")
+    assert (
+        "give the picture's own file, such as a .png, which is made to fit, or save what penstock.io.prepare()" in error
+    )
+
+
 def test_a_bad_file_of_a_folder_is_an_error_of_its_frame(penstock, double, rows):
     (rows / "2.npy").write_text("this is no array at all")
     outcome = penstock("run", double, "--input", f"x={rows}", "--frames", "5", "--output", "-")

@@ -54,6 +54,10 @@ TEST(CheckValue, SaysWhatToDoWhereTheValueCameFrom) {
     EXPECT_EQ(advice(DType::kF64, {3, 4, 5}, from), kGive);
     EXPECT_EQ(advice(DType::kF32, {12, 5}, from), kGive);
   }
+  EXPECT_THAT(advice(DType::kU8, {20, 30, 3}, CameFrom::kArray),
+              HasSubstr("or save what penstock.io.prepare() makes of it"));
+  EXPECT_EQ(advice(DType::kU8, {20, 30, 4}, CameFrom::kArray),
+            "convert it with .astype('float32') and save it again");
   const Sizes several{2, 3, 4, 5};
   EXPECT_THAT(advice(DType::kF32, several, CameFrom::kArray), HasSubstr("give a folder of files"));
   EXPECT_THAT(advice(DType::kF32, several, CameFrom::kFile), HasSubstr("give a folder of files"));

@@ -109,14 +109,20 @@ struct Constant final : Origin {
   std::string name;
 };
 
+std::string in_blocks(const std::string& input, const fs::path& sound) {
+  return concat("one sound, whose blocks are the frames: --input ", input, "=", sound.string());
+}
+
 Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   auto folder = std::make_shared<Folder>(path, info);
   std::error_code error;
   bool holds_archives = false;
+  std::string sound;  // The first, by name.
   std::string other;  // The first, by name, of what is no value.
   for (auto& name : names_in(path, error)) {
     std::error_code unknown;
     const fs::path file = path / name;
+    if (has_wav_suffix(file) && (sound.empty() || name < sound)) sound = name;
     holds_archives = holds_archives || file.extension() == ".npz";
     if (is_value(file) && !fs::is_directory(file, unknown)) {
       folder->names.push_back(std::move(name));
@@ -129,7 +135,8 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
     return not_found(
         "folder '", path.string(), "': expected files ending in ", kEndings,
         ", one for each frame; found ", other.empty() ? "none" : "others alone, such as '", other,
-        other.empty() ? "" : "'", ": put them there, or give a file",
+        other.empty() ? "" : "'", ": put them there, or give ",
+        sound.empty() ? "a file" : in_blocks(info.name, path / sound),
         holds_archives ? "; a folder of .npz files is for all inputs: --inputs FOLDER" : "");
   }
   std::ranges::sort(folder->names);
@@ -174,6 +181,11 @@ std::string mending(const Type& type, const Tensor& value, CameFrom from) {
   if (type.kind != Type::Kind::kTensor || value.kind() != Tensor::Kind::kDense) return kGive;
   if (holds_frames(value, type)) return each_apart(from);
   if (from != CameFrom::kArray) return kGive;
+  if (is_unprepared_picture(type, value)) {
+    return "it seems to be a picture as it was read (height, width, channels): give the picture's "
+           "own file, such as a .png, which is made to fit, or save what penstock.io.prepare() "
+           "makes of it in Python";
+  }
   const auto name = numpy_name(type.dtype);
   if (type.dtype != value.dtype() && !name.empty()) {
     return concat("convert it with .astype('", name, "') and save it again");

@@ -67,15 +67,20 @@ Result<ModelSource> parse_source(const std::string& text) {
     source.version = *version;
     source.name.resize(colon);
   }
-  if (source.path.empty()) {
-    return invalid_argument("expected [NAME[:VERSION]=]PATH, found '", text, "'");
+  const bool nameless = equals != std::string::npos && source.name.empty();
+  if (source.path.empty() || nameless) {
+    return invalid_argument(
+        "expected [NAME[:VERSION]=]PATH, found '", text, "'; write ",
+        nameless ? "a name before the '=', or the path alone" : "the path of what is to be served");
   }
   if (equals == std::string::npos) {
     auto path = source.path.has_filename() ? source.path : source.path.parent_path();
     source.name = path.stem().string();
     if (path.stem().extension() == ".penstock") source.name = path.stem().stem().string();
   }
-  PENSTOCK_CHECK_OK(check_model_name(source.name));
+  if (auto named = check_model_name(source.name); !named) {
+    return std::move(named).error().within("'" + text + "'");
+  }
   return source;
 }
 

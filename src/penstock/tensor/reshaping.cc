@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "penstock/base/words.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock {
 namespace {
@@ -47,6 +48,15 @@ std::string reshaping(const std::vector<std::int64_t>& wanted,
   if (in_order) return concat(reshape, " gives it that shape");
   return concat("its dimensions are in another order, numpy.ascontiguousarray(x.transpose",
                 in_brackets(axes), ")", sizes == wanted ? "" : reshape, " puts them in this one");
+}
+
+bool is_unprepared_picture(const Type& type, const Tensor& found) {
+  constexpr std::size_t kDims = 3;
+  constexpr std::int64_t kChannels = 3;
+  const bool takes = type.kind == Type::Kind::kTensor && type.ranked && is_float(type.dtype) &&
+                     type.dims.size() >= kDims;
+  if (!takes || found.kind() != Tensor::Kind::kDense || found.dtype() != DType::kU8) return false;
+  return found.dims().size() == kDims && found.dims().back() == kChannels;
 }
 
 }  // namespace penstock

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "penstock/tensor/datatype.h"
+#include "penstock/tensor/tensor.h"
+
 namespace penstock {
 
 /// "(2, 3)"; of no numbers "()".
@@ -15,5 +18,9 @@ std::string in_brackets(std::span<const std::int64_t> numbers);
 /// element keeps its meaning: a picture whose colours come last is not told to be read as one whose
 /// colours come first.
 std::string reshaping(const std::vector<std::int64_t>& wanted, std::span<const std::int64_t> found);
+
+/// Whether a tensor of `type` takes pictures, as floats, and `found` is one as it is read from a
+/// file: u8, height, width, three channels.
+bool is_unprepared_picture(const Type& type, const Tensor& found);
 
 }  // namespace penstock
