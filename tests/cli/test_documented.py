@@ -32,6 +32,26 @@ def commands(page: str) -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("penstock ")]
 
 
+def documented_figures(page: str) -> set[str]:
+    """The names in backticks of a page; one that begins with '_' stands for the name before it with another end."""
+    names, before = set(), ""
+    for name in re.findall(r"`([a-z_]+)`", (ROOT / page).read_text(encoding="utf-8")):
+        before = before.rsplit("_", 1)[0] + name if name.startswith("_") else name
+        names.add(before)
+    return names
+
+
+def test_every_figure_of_metrics_is_documented():
+    """In the sources: which of them a program shows depends on what it does."""
+    sources = [
+        file for part in ("metrics", "rest", "ports", "watch") for file in (ROOT / "src/penstock" / part).glob("*.cc")
+    ]
+    texts = [file.read_text() for file in sources if not file.name.endswith("_test.cc")]
+    figures = {name for text in texts for name in re.findall(r'"((?:penstock|nv|process)_[a-z_]+)"', text)}
+    assert {"penstock_frames", "penstock_worker_calls", "nv_inference_count", "process_cpu_seconds_total"} <= figures
+    assert figures - documented_figures("docs/observing.md") - documented_figures("docs/serve.md") == set()
+
+
 def save_voice(folder: Path) -> None:
     """A network in an If over its sample rate, as docs/cli.md has it."""
 
