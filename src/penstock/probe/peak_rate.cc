@@ -47,4 +47,16 @@ double BestRate::patience_left(double seconds) const {
   return quiet_ > 0 ? patience_ : std::max(kLeastPatience, patience_ - seconds);
 }
 
+std::size_t bytes_to_read(std::size_t share, std::size_t nearer) {
+  constexpr std::size_t kBeyond = 4;
+  return nearer == 0 ? share / 2 : std::min(share / 2, kBeyond * nearer);
+}
+
+void raise_nearer(std::vector<cost::Peaks::Level>& levels) {
+  for (std::size_t i = levels.size(); i > 1; --i) {
+    auto& nearer = levels[i - 2].bytes_per_second;
+    nearer = std::max(nearer, levels[i - 1].bytes_per_second);
+  }
+}
+
 }  // namespace penstock::probe

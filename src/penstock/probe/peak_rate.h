@@ -1,7 +1,10 @@
 // The rate of threads that work at once, where others may take their CPUs.
 #pragma once
 
+#include <cstddef>
 #include <vector>
+
+#include "penstock/cost/peaks.h"
 
 namespace penstock::probe {
 
@@ -41,5 +44,15 @@ class BestRate {
   int rounds_ = 0;
   int vain_ = 0;  ///< Since the best one.
 };
+
+/// How much of a cache is read, of which a CPU has `share` bytes, behind one of which it has
+/// `nearer` (0: it is the first): four times that, so that hardly any of it is in the nearer one,
+/// but half of the share at most. The rest is for what the program and the system have there, and
+/// of a cache that is shared with other guests of the host nobody knows how much is left.
+std::size_t bytes_to_read(std::size_t share, std::size_t nearer);
+
+/// Nearest first. What a level holds can be read at least as fast as from those behind it: where
+/// less was seen, others had the cache meanwhile.
+void raise_nearer(std::vector<cost::Peaks::Level>& levels);
 
 }  // namespace penstock::probe

@@ -62,5 +62,22 @@ TEST(BestRate, OfLoudRoundsAloneTakesThePatienceOnce) {
   EXPECT_DOUBLE_EQ(next.per_second(), 8);
 }
 
+TEST(BytesToRead, LieInTheLevelAndNotInTheNearerOne) {
+  EXPECT_EQ(bytes_to_read(32 << 10, 0), 16U << 10);
+  EXPECT_EQ(bytes_to_read(1 << 20, 32 << 10), 128U << 10);
+  EXPECT_EQ(bytes_to_read(32 << 20, 1 << 20), 4U << 20) << "other guests may have the rest";
+  EXPECT_EQ(bytes_to_read(3 << 20, 1 << 20), 3U << 19) << "half of it";
+}
+
+TEST(RaiseNearer, NoLevelIsSlowerThanOneBehindIt) {
+  std::vector<cost::Peaks::Level> levels{
+      {"L1", 1, 90}, {"L2", 2, 40}, {"L3", 3, 17}, {"memory", 0, 20}};
+  raise_nearer(levels);
+  EXPECT_EQ(levels[0].bytes_per_second, 90);
+  EXPECT_EQ(levels[1].bytes_per_second, 40);
+  EXPECT_EQ(levels[2].bytes_per_second, 20);
+  EXPECT_EQ(levels[3].bytes_per_second, 20);
+}
+
 }  // namespace
 }  // namespace penstock::probe

@@ -218,13 +218,16 @@ Result<cost::Peaks> time_peaks(const std::vector<int>& cpus, const std::function
     peaks.widths.push_back({arithmetic.name, arithmetic_rate(cpus, arithmetic, patience, alive)});
   }
   const auto shares = shares_of(topology.caches, cpus);
+  std::size_t nearer = 0;
   for (const auto& share : shares) {
-    // Half of it: the rest is for what the program and the system have there.
+    const auto bytes = bytes_to_read(share.of_each, nearer);
     peaks.levels.push_back({concat("L", share.level), static_cast<double>(share.bytes),
-                            reading_rate(cpus, share.of_each / 2, patience, alive)});
+                            reading_rate(cpus, bytes, patience, alive)});
+    nearer = share.of_each;
   }
   peaks.levels.push_back(
       {"memory", 0, reading_rate(cpus, memory_to_read(shares, cpus.size()), patience, alive)});
+  raise_nearer(peaks.levels);
   return peaks;
 }
 
