@@ -190,6 +190,24 @@ def test_a_second_build_measures_nothing_and_is_the_same(request, build, resnet,
         assert (before / file).read_bytes() == (second / file).read_bytes(), file
 
 
+def test_what_is_known_of_a_copied_model_bears_the_name_of_the_copy(plain, chain, costs, well, tmp_path):
+    shutil.copy(plain.costs, costs)
+    copy = tmp_path / "elsewhere" / "copied.onnx"
+    copy.parent.mkdir()
+    shutil.copy(chain, copy)
+
+    def build() -> dict:
+        options = ("--backends", "onnxruntime", "--budget", "3s", "--json")
+        return well("build", copy, "-o", tmp_path / "second", *options).json
+
+    report = settled(build(), build)
+    assert report["measured_parts"] == 0 and report["model"] == "copied.onnx"
+    kept = {file: (tmp_path / "second" / file).read_text() for file in ("plan.json", "build.json")}
+    assert json.loads(kept["build.json"])["model"] == "copied.onnx"
+    assert all(chain.name not in text for text in kept.values())
+    assert "copied.onnx" in well("explain", tmp_path / "second").out
+
+
 @pytest.mark.sweep(of=3)
 def test_a_refreshed_build_measures_all_again(plain, chain, costs, well, tmp_path):
     shutil.copy(plain.costs, costs)

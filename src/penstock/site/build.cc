@@ -202,7 +202,7 @@ class SiteBuild {
     const auto& entries = contest_->entries();
     const auto& best = entries[*contest_->best()];
     const bool latency = options_.build.goal == tune::Goal::kLatency;
-    report_.model = graph_.import.file.filename().string();
+    report_.model = tune::model_name(graph_);
     report_.goal = latency ? "latency" : "throughput";
     for (const auto& host : hosts_.hosts) {
       const auto devices = hosts::devices_of(host);

@@ -124,6 +124,7 @@ Result<bool> Build::recall() {
   PENSTOCK_TRY(const auto measured_at, context_.database.measured_at(question_));
   outcome->report.now = std::move(report.now);
   report = std::move(outcome->report);
+  report.model = model_name(context_.graph);  // The same bytes may lie under another name by now.
   report.age_seconds = static_cast<double>(std::time(nullptr) - measured_at.value_or(0));
   report.interrupted = !compared;
   report.minimum_seconds = context_.spent();

@@ -125,11 +125,15 @@ double least_period(double least_cover, const std::vector<device::Device>& devic
   return least_cover / static_cast<double>(devices.size());
 }
 
+std::string model_name(const graph::Graph& graph) {
+  return graph.import.file.filename().string();
+}
+
 void describe(const Findings& findings, Report& report) {
   const auto& entries = findings.contest.entries();
   const bool latency = findings.options.goal == Goal::kLatency;
   report.chosen = entries[*findings.contest.best()].way.name;
-  report.model = findings.graph.import.file.filename().string();
+  report.model = model_name(findings.graph);
   report.goal = latency ? "latency" : "throughput";
   for (const auto& device : findings.devices) {
     if (findings.on_cpus) report.devices.push_back(device::to_string(device));

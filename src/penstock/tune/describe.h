@@ -40,6 +40,9 @@ double least_period(double least_cover, const std::vector<device::Device>& devic
 void describe_outputs(const measure::Judge& judge, const std::map<std::string, std::string>& doubts,
                       Report& report);
 
+/// Report::model: the file's name, without its folder.
+std::string model_name(const graph::Graph& graph);
+
 /// Adds to a report all but its comparison with the simple ways, and the notes that it has.
 /// \pre findings.contest.best(), and report.comparison has the chosen plan
 void describe(const Findings& findings, Report& report);
