@@ -121,7 +121,10 @@ Result<std::unique_ptr<Listener>> Listener::bind(const std::string& address) {
     return made;
   }
   const auto parts = split_address(address);
-  if (!parts) return cannot_listen(address, "it has no host or no port");
+  if (!parts) {
+    return make_error(Code::kUnavailable, "'", address,
+                      "' cannot be listened on: ", parts.error().message(), ", or unix:PATH");
+  }
   made->address_ = address.substr(0, address.rfind(':') + 1);
   PENSTOCK_CHECK_OK(made->open(parts->host, parts->port));
   made->address_ += std::to_string(port_of(made->listening_.front().get()));
