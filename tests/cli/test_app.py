@@ -839,7 +839,9 @@ def test_an_application_is_shown_as_it_would_be_packed(well, penstock, app, tmp_
 
 
 def test_state_options_are_checked(penstock, plus):
-    assert penstock("run", plus, "--state", "y").error == ("--state: expected OUT=IN or OUT=IN:FILE.npy, found 'y'")
+    malformed = penstock("run", plus, "--state", "y")
+    told = "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'y'; see 'penstock run --help'"
+    assert (malformed.code, malformed.error) == (2, told)
     assert penstock("run", plus, "--state", "y=s").error == "state 'y' -> 's': no input 's'; did you mean 'x'?"
     assert penstock("run", plus, "--state", "z=x").error == "state 'z' -> 'x': no output 'z'; did you mean 'y'?"
 

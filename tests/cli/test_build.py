@@ -800,7 +800,8 @@ def test_two_builds_share_the_database(program, build, well, chain, synthetic, c
 @pytest.mark.parametrize("budget", ["0s", "fast", "-3s", "60 parsecs"])
 def test_a_budget_is_a_time(penstock, chain, tmp_path, budget):
     outcome = penstock("build", chain, "-o", tmp_path / "p", f"--budget={budget}")
-    assert outcome.error == f"--budget: expected a time such as 60s, 5m or 1h, found '{budget}'"
+    told = f"--budget: expected a time such as 60s, 5m or 1h, found '{budget}'; see 'penstock build --help'"
+    assert (outcome.code, outcome.error) == (2, told)
 
 
 @pytest.mark.sweep(of=3)

@@ -241,14 +241,14 @@ def test_what_writes_a_state_has_no_replicas(well, penstock, tmp_path, cpus):
 
 
 @pytest.mark.parametrize(
-    ("state", "sentence"),
+    ("state", "code", "sentence"),
     [
-        ("z=h_in", "state 'z' -> 'h_in': no output 'z'; the network's outputs are 'y', 'h_out'"),
-        ("h_out=z", "state 'h_out' -> 'z': no input 'z'; the network's inputs are 'x', 'h_in'"),
-        ("h_out", "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'h_out'"),
+        ("z=h_in", 1, "state 'z' -> 'h_in': no output 'z'; the network's outputs are 'y', 'h_out'"),
+        ("h_out=z", 1, "state 'h_out' -> 'z': no input 'z'; the network's inputs are 'x', 'h_in'"),
+        ("h_out", 2, "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'h_out'"),
     ],
 )
-def test_a_state_that_is_none_is_refused_though_nothing_is_written(penstock, tmp_path, state, sentence):
+def test_a_state_that_is_none_is_refused_though_nothing_is_written(penstock, tmp_path, state, code, sentence):
     refused = penstock("plan", save_recurrent(tmp_path), "--state", state)
-    assert refused.code == 1 and sentence in refused.error
+    assert refused.code == code and sentence in refused.error
     assert "Traceback" not in refused.err

@@ -80,6 +80,17 @@ def test_each_commands_help_shows_examples(well, command):
         ["run", "a.onnx", "--batch", "x"],
         ["build", "a.onnx", "--devices", "cpu:x", "-o", "b"],
         ["build", "a.onnx", "--streams", "8:evicts", "-o", "b"],
+        ["build", "a.onnx", "--budget", "soon", "-o", "b"],
+        ["build", "a.onnx", "--budget", "0s", "-o", "b"],
+        ["build", "a.onnx", "--state", "y", "-o", "b"],
+        ["build", "a.onnx", "--constant", "rate", "-o", "b"],
+        ["build", "a.onnx", "--backend-option", "threads=1", "-o", "b"],
+        ["run", "a.onnx", "--metrics", "8001"],
+        ["bench", "a.onnx", "--metrics", "here:port"],
+        ["run", "a.onnx", "--state", "y="],
+        ["split", "a.onnx", "--pin", "c1", "-o", "b"],
+        ["split", "a.onnx", "--pin", "c1=gpu:0", "-o", "b"],
+        ["plan", "a.onnx", "--pin", "c1=gpu:0"],
         ["plan", "a.onnx", "--devices", "4"],
         ["plan", "a.onnx", "--streams", "0"],
         ["plan", "--workload", "a.json", "--devices", "cpu:0"],
@@ -101,6 +112,29 @@ def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(penstock, argument
     assert outcome.out == ""
     assert len(outcome.error) < 200
     assert "Could not convert" not in outcome.error
+
+
+@pytest.mark.parametrize("asked", ["-V", "version"])
+def test_who_asks_for_the_version_otherwise_is_told_how(penstock, asked):
+    refused = penstock(asked)
+    told = f"'{asked}' is none: 'penstock --version' prints the version; see 'penstock --help'"
+    assert (refused.code, refused.error) == (2, told)
+
+
+@pytest.mark.parametrize("command", ["show", "run", "bench", "verify", "explain", "split -o p", "plan", "build -o p"])
+def test_an_empty_path_is_called_that(penstock, command):
+    name, *options = command.split()
+    refused = penstock(name, "", *options)
+    assert refused.code == 2
+    assert "' is empty: expected " in refused.error and refused.error.startswith("argument '")
+    assert refused.error.endswith(f"; see 'penstock {name} --help'") and "did you mean" not in refused.error
+
+
+@pytest.mark.parametrize(("address", "told"), [("8077", "write 127.0.0.1:8077"), ("here:99999", "its port '99999'")])
+def test_the_address_of_a_page_is_checked(penstock, address, told):
+    refused = penstock("top", address, "--once")
+    assert refused.code == 2
+    assert refused.error.startswith("address: expected an address HOST:PORT such as") and told in refused.error
 
 
 MODEL = ["split -o p", "plan", "build -o p"]

@@ -61,6 +61,7 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
 }
 
 std::string did_you_mean_file(const std::filesystem::path& file) {
+  if (file.empty()) return "; the path is empty";
   constexpr std::size_t kMost = 1000;  // A folder of a million pictures is not read for a hint.
   std::error_code ignored;
   auto names = names_in(file.parent_path(), ignored, kMost);

@@ -68,9 +68,7 @@ Result<tune::Options> to_build_options(const BuildOptions& options) {
     to.devices = *std::move(devices);
   }
   to.goal = options.goal == "latency" ? tune::Goal::kLatency : tune::Goal::kThroughput;
-  auto budget = tune::parse_budget(options.budget);
-  if (!budget) return std::move(budget).error().within("--budget");
-  to.budget_seconds = *budget;
+  PENSTOCK_TRY(to.budget_seconds, tune::parse_budget(options.budget));
   to.refresh = options.refresh;
   to.most_parts = options.most_parts;
   to.backends = options.backends;
@@ -291,7 +289,8 @@ void declare_build(CLI::App& app, Action& chosen) {
       ->capture_default_str()
       ->check(one_of({"throughput", "latency"}));
   command->add_option("--budget", options->budget, "Time to spend: 60s, 5m, 1h")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(taken_by(tune::parse_budget));
   command
       ->add_option(
           "--most-parts", options->most_parts,

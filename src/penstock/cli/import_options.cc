@@ -10,6 +10,7 @@
 #include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
@@ -19,11 +20,13 @@ namespace penstock::cli {
 void add_import_options(CLI::App* command, ImportArguments& arguments) {
   add_list(command, "--shape", arguments.shapes,
            "Fix or bound an input's dimensions: x=1x3x224x224, ids=1x1..512 (1 to 512), x=?x80 "
-           "(open)");
+           "(open)")
+      ->check(taken_by(graph::parse_shape));
   add_list(command, "--constant", arguments.constants,
            "Bind an input that never changes, and fold what hangs on it: sr=16000, ids=[1,2], "
            "mask=mask.npy")
-      ->type_name("NAME=VALUE");
+      ->type_name("NAME=VALUE")
+      ->check(taken_by(graph::parse_constant));
   add_list(command, "--parameter", arguments.parameters,
            "The name of a constant that stays replaceable while the pipeline runs");
   command->add_flag("--as-is", arguments.as_is,
@@ -98,9 +101,24 @@ void warn_of_refusal(const graph::Graph& graph, const backend::Registry& backend
   if (!refusal.empty()) spdlog::warn("{}", refusal);
 }
 
+Result<BackendOption> parse_backend_option(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto equals = text.find('=', colon == std::string::npos ? 0 : colon);
+  if (colon == std::string::npos || equals == std::string::npos || colon == 0 ||
+      equals == colon + 1) {
+    return invalid_argument(
+        "--backend-option: expected BACKEND:KEY=VALUE, such as "
+        "onnxruntime:graph_optimization_level=2, found '",
+        text, "'");
+  }
+  return BackendOption{text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
+                       text.substr(equals + 1)};
+}
+
 void add_backend_options(CLI::App* command, BackendArguments& arguments) {
   add_list(command, "--backend-option", arguments.options,
-           "A setting of the engine's own: onnxruntime:KEY=VALUE");
+           "A setting of the engine's own: onnxruntime:KEY=VALUE")
+      ->check(taken_by(parse_backend_option));
   add_list(command, "--custom-ops", arguments.custom_ops,
            "A library of custom operators for ONNX Runtime");
 }
@@ -116,17 +134,8 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
     const BackendArguments& arguments) {
   std::map<std::string, std::map<std::string, std::string>> options;
   for (const auto& text : arguments.options) {
-    const auto colon = text.find(':');
-    const auto equals = text.find('=', colon == std::string::npos ? 0 : colon);
-    if (colon == std::string::npos || equals == std::string::npos || colon == 0 ||
-        equals == colon + 1) {
-      return invalid_argument(
-          "--backend-option: expected BACKEND:KEY=VALUE, such as "
-          "onnxruntime:graph_optimization_level=2, found '",
-          text, "'");
-    }
-    options[text.substr(0, colon)][text.substr(colon + 1, equals - colon - 1)] =
-        text.substr(equals + 1);
+    PENSTOCK_TRY(auto option, parse_backend_option(text));
+    options[option.backend][option.key] = std::move(option.value);
   }
   return options;
 }
@@ -143,6 +152,13 @@ Result<std::map<std::string, std::string>> to_options_of(const std::string& back
     options = values;
   }
   return options;
+}
+
+Result<std::pair<std::string, device::Device>> parse_pin(const std::string& text) {
+  PENSTOCK_TRY(auto pair, split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
+  auto device = device::parse_device(pair.second);
+  if (!device) return std::move(device).error().within("--pin " + text);
+  return std::pair(std::move(pair.first), *std::move(device));
 }
 
 Result<std::pair<std::string, std::string>> split_pair(const std::string& text, bool at_last,

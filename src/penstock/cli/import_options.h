@@ -10,6 +10,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
+#include "penstock/device/device.h"
 #include "penstock/graph/import.h"
 
 namespace penstock::cli {
@@ -48,6 +49,13 @@ void add_backend_options(CLI::App* command, BackendArguments& arguments);
 /// add_backend_options().
 void add_native_code_option(CLI::App* command, bool& refused);
 
+struct BackendOption {
+  std::string backend, key, value;
+};
+
+/// \error kInvalidArgument  "--backend-option: expected BACKEND:KEY=VALUE, ..."
+Result<BackendOption> parse_backend_option(const std::string& text);
+
 /// By backend name. \error kInvalidArgument  shows the text and the form expected.
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments);
@@ -55,6 +63,10 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
 /// Options by name, all of one backend. \error kInvalidArgument  one is of another.
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
                                                          const BackendArguments& arguments);
+
+/// "NODE=DEVICE" of --pin, the device there or not.
+/// \error kInvalidArgument  "--pin: expected NODE=DEVICE, ...", "--pin c1=gpu: device 'gpu': ..."
+Result<std::pair<std::string, device::Device>> parse_pin(const std::string& text);
 
 /// "NAME=REST" taken apart at the first or, for names that hold '=', the last '='.
 /// \error kInvalidArgument  "--pin: expected NODE=DEVICE, found 'x'"

@@ -44,6 +44,11 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
   options.warn = [](const std::string& text) { spdlog::warn("--input: {}", text); };
 }
 
+bool is_malformed_input(const std::string& text) {
+  const auto equals = text.find('=', 1);  // A name has a character, which may be '='.
+  return equals == std::string::npos || equals + 1 == text.size();
+}
+
 std::string advice_on_frame(const Error& error, const frames::SourceOptions& options,
                             const std::vector<plan::TensorInfo>& inputs,
                             const frames::Frame* failed) {

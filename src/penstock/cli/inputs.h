@@ -16,6 +16,10 @@ namespace penstock::cli {
 /// --input, --inputs, --hop, --seed, --integer-limit
 void add_input_options(CLI::App* command, frames::SourceOptions& options);
 
+/// Whether what --input was given has no form of NAME=FILE, whichever inputs there are. What to
+/// write instead is told by the network's inputs, so that it is read first.
+bool is_malformed_input(const std::string& text);
+
 /// --seed, --integer-limit
 void add_random_options(CLI::App* command, frames::SourceOptions& options);
 

@@ -17,6 +17,7 @@
 #include "penstock/base/near_names.h"
 #include "penstock/base/printable.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/log.h"
 #include "penstock/cli/numbers.h"
@@ -70,6 +71,11 @@ std::string message_of_command(const std::vector<std::string>& given, const CLI:
   const auto expected = "expected a command (" + join(told, ", ") + ", ...)";
   if (given.empty()) return expected;
   if (given.front() == "help") return "no command 'help'";  // What to write stands behind it.
+  for (const auto* asked : {"-V", "version"}) {
+    if (given.front() == asked) {
+      return concat("'", asked, "' is none: 'penstock --version' prints the version");
+    }
+  }
   const auto near = did_you_mean(given.front(), names);
   if (near.empty()) return concat(expected, ", found '", given.front(), "'");
   return concat("no command '", given.front(), "'", near);
@@ -153,6 +159,15 @@ std::string message_of_surplus(const std::string& given, const CLI::App& command
   return concat("unknown option '", name, "'", takers.empty() ? did_you_mean(name, names) : takers);
 }
 
+/// CLI11 begins with the option's name, and so may the sentence: "--shape: --shape 'x': ...".
+std::string named_once(const std::string& message) {
+  const auto colon = message.find(": ");
+  if (colon == std::string::npos) return message;
+  const auto name = message.substr(0, colon), sentence = message.substr(colon + 2);
+  const auto begin = name.starts_with("--") ? name : concat("argument '", name, "'");
+  return sentence.starts_with(begin) ? sentence : message;
+}
+
 /// CLI11's own words, where they hide what to do. What is unknown comes before what is missing: it
 /// may be that, misspelt.
 std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
@@ -160,7 +175,7 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   const auto surplus = app.remaining(true);
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  std::string message = error.what();
+  std::string message = named_once(error.what());
   constexpr std::string_view kExcludes = " excludes ";
   const auto excludes = message.find(kExcludes);
   if (commands.empty() && missing) {
@@ -204,6 +219,12 @@ int run_action(const Action& action) {
   return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
 }
 
+/// Known behind the action alone, which tells what to write.
+bool has_malformed_input(const CLI::App& app) {
+  const auto* input = app.get_subcommands().front()->get_option_no_throw("--input");
+  return input != nullptr && std::ranges::any_of(input->results(), is_malformed_input);
+}
+
 int run(int argc, char** argv) {
   CLI::App app(kDescription, "penstock");
   Action chosen;
@@ -220,10 +241,11 @@ int run(int argc, char** argv) {
   }
   set_up_log(verbosity);
   end_on_interrupt();
-  const int code = run_action(chosen);
+  int code = run_action(chosen);
+  if (code == kFailed && has_malformed_input(app)) code = kUsage;
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!written && code != kFailed) {  // Who failed may have said so.
+  if (!written && code != kFailed && code != kUsage) {  // Who failed may have said so.
     const auto reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
     print_error("standard output: cannot be written" + reason);
     return kFailed;
@@ -237,6 +259,11 @@ void refuse_empty_values(CLI::App& command) {
   for (auto* option : command.get_options()) {
     const bool has_value = option->get_items_expected_min() > 0;
     if (option->nonpositional() && has_value) option->check(not_empty("a value"));
+    if (!option->get_positional() || option->nonpositional()) continue;
+    const auto told = concat("argument '", option->get_single_name(), "' is empty: expected ",
+                             described(*option));
+    option->check(CLI::Validator(
+        [told](std::string& text) { return text.empty() ? told : std::string(); }, ""));
   }
 }
 

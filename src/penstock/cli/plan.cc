@@ -145,11 +145,9 @@ Result<PlanModelOptions> to_model_options(const ProblemOptions& options,
   to.costs.backend = options.backend;
   to.costs.memory = options.memory.value_or(planner::kInfinite);
   for (const auto& text : options.pins) {
-    PENSTOCK_TRY(const auto pair, split_pair(text, true, "--pin", "NODE=DEVICE, such as c1=cpu:0"));
-    PENSTOCK_TRY(const auto node, partition::resolve_node(graph, pair.first, "pin"));
-    auto device = device::parse_device(pair.second);
-    if (!device) return std::move(device).error().within(concat("--pin ", text));
-    to.costs.pins.emplace_back(node, *std::move(device));
+    PENSTOCK_TRY(auto pin, parse_pin(text));
+    PENSTOCK_TRY(const auto node, partition::resolve_node(graph, pin.first, "pin"));
+    to.costs.pins.emplace_back(node, std::move(pin.second));
   }
   return to;
 }
@@ -603,7 +601,8 @@ void add_model_options(CLI::App* command, ProblemOptions& options) {
       ->capture_default_str()
       ->check(not_negative_number())
       ->needs(measure);
-  add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device");
+  add_list(command, "--pin", options.pins, "NODE=DEVICE: this node on that device")
+      ->check(taken_by(parse_pin));
   add_state_option(command, options.states);
   add_streams_option(command, options.streams);
   command->add_option("--figures", options.figures,

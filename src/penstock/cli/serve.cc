@@ -263,12 +263,14 @@ void add_server(CLI::App* command, ServeOptions& options) {
       command, "--constant", options.constants,
       "Bind an input of a model (.onnx) that never changes, and fold what hangs on it: sr=16000, "
       "mask=mask.npy; of several models: MODEL:sr=16000")
-      ->type_name("[MODEL:]NAME=VALUE");
+      ->type_name("[MODEL:]NAME=VALUE")
+      ->check(taken_by(graph::parse_constant));
   add_list(
       command, "--state", options.states,
       "OUT=IN or OUT=IN:FILE.npy of a model (.onnx): output OUT of a request is input IN of the "
       "next one of its sequence; of several models: MODEL:OUT=IN")
-      ->type_name("[MODEL:]OUT=IN");
+      ->type_name("[MODEL:]OUT=IN")
+      ->check(taken_by(parse_state));
   command->add_option("--listen", options.all.grpc, "HOST:PORT for gRPC; port 0: a free one")
       ->capture_default_str();
   command->add_option("--http", options.all.http,
@@ -280,7 +282,8 @@ void add_server(CLI::App* command, ServeOptions& options) {
                       "ui.perfetto.dev");
   add_security(command, options);
   add_list(command, "--backend-option", options.engine.options,
-           "A setting of an engine's own: onnxruntime:KEY=VALUE");
+           "A setting of an engine's own: onnxruntime:KEY=VALUE")
+      ->check(taken_by(parse_backend_option));
   add_native_code_option(command, options.no_native_code);
   command->add_flag("--allow-native-code", options.all.server.uploads_native_code,
                     "Models that clients send may bring libraries, and options that name files");

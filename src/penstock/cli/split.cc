@@ -92,14 +92,10 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   PENSTOCK_TRY(const auto cpus, device::cpus_to_plan_for());
   std::vector<std::pair<std::string, device::Device>> pins;
   for (const auto& text : options.pins) {
-    PENSTOCK_TRY(const auto pair,
-                 split_pair(text, true, "--pin", "NODE=DEVICE, such as conv1=cpu:0"));
-    const auto place = concat("--pin ", text);
-    auto device = device::parse_device(pair.second);
-    if (!device) return std::move(device).error().within(place);
-    auto available = check_devices({*device}, cpus);
-    if (!available) return std::move(available).error().within(place);
-    pins.emplace_back(pair.first, *device);
+    PENSTOCK_TRY(auto pin, parse_pin(text));
+    auto available = check_devices({pin.second}, cpus);
+    if (!available) return std::move(available).error().within("--pin " + text);
+    pins.push_back(std::move(pin));
   }
   PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));
   PENSTOCK_TRY(split.batches, to_batches(options.batches));
@@ -360,7 +356,8 @@ void declare_split(CLI::App& app, Action& chosen) {
       add_list(command, "--cut", options->cuts,
                "End a stage after this node: name, tensor or index; repeat for more stages");
   auto* pin = add_list(command, "--pin", options->pins,
-                       "NODE=DEVICE: this node on that device; repeat for more nodes");
+                       "NODE=DEVICE: this node on that device; repeat for more nodes")
+                  ->check(taken_by(parse_pin));
   auto* annotations = command->add_flag(
       "--annotations", options->annotations,
       "Stages from the model's own pipeline_stage annotations, or else layer_ann");

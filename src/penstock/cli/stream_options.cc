@@ -72,24 +72,29 @@ Result<partition::Batches> to_batches(const std::vector<std::string>& batches) {
   return read;
 }
 
+Result<plan::StateEdge> parse_state(const std::string& text) {
+  PENSTOCK_TRY(auto ends, split_pair(text, false, "--state", "OUT=IN or OUT=IN:FILE.npy"));
+  plan::StateEdge edge{ends.first, ends.second, {}};
+  constexpr std::string_view kEnding = ".npy";
+  // The last one, as names may hold ':'.
+  if (const auto colon = edge.to.rfind(':'); edge.to.ends_with(kEnding) && colon != edge.to.npos) {
+    edge.initial = edge.to.substr(colon + 1);
+    edge.to.resize(colon);
+  }
+  return edge;
+}
+
 void add_state_option(CLI::App* command, std::vector<std::string>& states) {
   add_list(command, "--state", states,
            "OUT=IN or OUT=IN:FILE.npy: output OUT of a frame is input IN of the next one; the "
-           "first reads zeros or the file");
+           "first reads zeros or the file")
+      ->check(taken_by(parse_state));
 }
 
 Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& states) {
   std::vector<plan::StateEdge> edges;
   for (const auto& text : states) {
-    PENSTOCK_TRY(auto ends, split_pair(text, false, "--state", "OUT=IN or OUT=IN:FILE.npy"));
-    plan::StateEdge edge{ends.first, ends.second, {}};
-    constexpr std::string_view kEnding = ".npy";
-    // The last one, as names may hold ':'.
-    if (const auto colon = edge.to.rfind(':');
-        edge.to.ends_with(kEnding) && colon != edge.to.npos) {
-      edge.initial = edge.to.substr(colon + 1);
-      edge.to.resize(colon);
-    }
+    PENSTOCK_TRY(auto edge, parse_state(text));
     edges.push_back(std::move(edge));
   }
   return edges;

@@ -41,7 +41,9 @@ Result<partition::Batches> to_batches(const std::vector<std::string>& batches);
 /// --state
 void add_state_option(CLI::App* command, std::vector<std::string>& states);
 
-/// \error kInvalidArgument  shows the text and the form expected.
+/// \error kInvalidArgument  "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'x'"
+Result<plan::StateEdge> parse_state(const std::string& text);
+/// \error as parse_state()
 Result<std::vector<plan::StateEdge>> to_states(const std::vector<std::string>& states);
 
 /// \error kInvalidArgument  shows what was expected and found.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "penstock/base/address.h"
 #include "penstock/base/printable.h"
 #include "penstock/base/version.h"
 #include "penstock/base/words.h"
@@ -260,7 +261,9 @@ extern "C" void penstock_declare_top_options(CLI::App& command, penstock::cli::A
   auto options = std::make_shared<TopOptions>();
   command.footer(kTopFooter);
   command.add_option("address", options->address, "HOST:PORT of the page, or its address")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(
+          taken_by([](const std::string& text) { return penstock::split_address(bare(text)); }));
   command.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(positive_number());

@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include "penstock/base/address.h"
+#include "penstock/cli/numbers.h"
 #include "penstock/cli/outputs.h"
 #include "penstock/plan/package.h"
 #include "penstock/tune/report.h"
@@ -63,7 +64,8 @@ void add_watch_options(CLI::App* command, WatchArguments& arguments) {
   command
       ->add_option("--metrics", arguments.metrics,
                    "Serve figures for Prometheus at http://HOST:PORT/metrics; port 0: any")
-      ->type_name("HOST:PORT");
+      ->type_name("HOST:PORT")
+      ->check(taken_by(split_address));
   command->add_flag("--insecure", arguments.insecure,
                     "Serve page and figures also where other machines could read them");
   command->add_option("--tokens", arguments.tokens,

@@ -192,8 +192,9 @@ Status take_bound(std::size_t first, const Infos& known, const plan::BoundValues
 Result<std::size_t> input_of(const Infos& inputs, const std::string& text) {
   std::size_t best = inputs.size();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool longer = best == inputs.size() || inputs[i].name.size() > inputs[best].name.size();
-    if (longer && text.starts_with(inputs[i].name + "=")) best = i;
+    const auto& name = inputs[i].name;
+    const bool longer = best == inputs.size() || name.size() > inputs[best].name.size();
+    if (longer && text.starts_with(name + "=") && text.size() > name.size() + 1) best = i;
   }
   if (best < inputs.size()) return best;
   const auto equals = text.find('=');
