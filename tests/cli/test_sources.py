@@ -14,6 +14,7 @@ import onnx
 import pytest
 from conftest import save, value
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 
 
 def copy_of(folder: Path, *shape) -> Path:
@@ -215,6 +216,50 @@ def test_a_first_file_that_is_bad_is_told_before_anything_runs(penstock, double,
     outcome = penstock("run", double, "--input", f"x={rows}")
     assert outcome.code == 1
     assert outcome.error.startswith(f"input 'x': file '{rows / '10.npy'}': is not a .npy file")
+
+
+@pytest.fixture
+def pictures(tmp_path) -> Path:
+    """A folder of three pictures, of which the first is text and the last cut off."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "1.png").write_text("no picture at all")
+    for name, colour in (("2.png", 200), ("3.jpg", 50), ("4.png", 90)):
+        Image.new("RGB", (4, 4), (colour, 0, 0)).save(folder / name)
+    (folder / "4.png").write_bytes((folder / "4.png").read_bytes()[:50])
+    return folder
+
+
+@pytest.mark.parametrize("command", ["build -o b --budget 1s --backends onnxruntime", "verify", "bench --seconds 0.1"])
+def test_files_of_a_folder_that_cannot_be_read_are_left_out_by_name(well, chain, pictures, own_costs, cpu, command):
+    name, *options = command.split()
+    well("split", chain, "--devices", f"cpu:{cpu}", "-o", "chain.penstock")
+    file = chain if name == "build" else "chain.penstock"
+    outcome = well(name, file, "--input", f"x={pictures}", "--json", *options)
+    told = [line for line in outcome.err.splitlines() if "is left out, as it cannot be read" in line]
+    assert len(told) == 2, outcome
+    assert "--input: frame 0 ('1.png' of 'x') is left out, as it cannot be read: input 'x': picture" in told[0]
+    assert "--input: frame 3 ('4.png' of 'x') is left out, as it cannot be read: input 'x': picture" in told[1]
+    if name == "verify":
+        assert outcome.json["frames"] == 2
+    if name == "bench":
+        assert [note.split(" is ")[0] for note in outcome.json["left_out"]] == [
+            "frame 0 ('1.png' of 'x')",
+            "frame 3 ('4.png' of 'x')",
+        ]
+
+
+@pytest.mark.parametrize("command", ["build -o b --budget 1s", "verify", "bench --seconds 0.1"])
+def test_a_folder_of_which_nothing_can_be_read_is_refused(penstock, well, chain, pictures, cpu, command):
+    name, *options = command.split()
+    well("split", chain, "--devices", f"cpu:{cpu}", "-o", "chain.penstock")
+    for kept in ("2.png", "3.jpg"):
+        (pictures / kept).unlink()
+    file = chain if name == "build" else "chain.penstock"
+    refused = penstock(name, file, "--input", f"x={pictures}", *options)
+    assert refused.code == 1
+    assert refused.error.startswith(f"input 'x': picture '{pictures / '1.png'}': ")
+    assert refused.error.endswith("; of the frames behind it, 1 in all, none can be read either")
 
 
 def test_lines_name_the_files_of_each_input(well, rows, tmp_path):

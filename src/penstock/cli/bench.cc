@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -248,7 +249,8 @@ Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alo
                                                   .least = kRing,
                                                   .stopped = interrupted});
   for (const auto& note : taken.notes) spdlog::warn("--input: {}", note);
-  report.left_out = std::move(taken.notes);
+  report.left_out = std::move(read.left_out);
+  std::ranges::move(taken.notes, std::back_inserter(report.left_out));
   return std::move(taken.frames);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace penstock::frames {
@@ -78,6 +79,13 @@ std::uint64_t bytes_beside(const Frame& frame, const std::vector<Frame>& before)
 }  // namespace
 
 Result<Source> Source::open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options) {
+  PENSTOCK_TRY(Source source, open_unread(std::move(inputs), options));
+  PENSTOCK_TRY(source.first_, source.make(0));
+  return source;
+}
+
+Result<Source> Source::open_unread(std::vector<plan::TensorInfo> inputs,
+                                   const SourceOptions& options) {
   Source source;
   PENSTOCK_TRY(auto given, read_given(inputs, options));
   source.columns_ = std::move(given.columns);
@@ -99,7 +107,6 @@ Result<Source> Source::open(std::vector<plan::TensorInfo> inputs, const SourceOp
   for (const auto& info : inputs) source.names_.push_back(info.name);
   source.others_ = without(inputs, source.columns_);
   source.random_ = options.random;
-  PENSTOCK_TRY(source.first_, source.make(0));
   return source;
 }
 
@@ -152,7 +159,7 @@ Result<std::optional<Frame>> Source::read(std::uint64_t number,
   } else {
     number %= count_;
     if (!ring_.empty()) return std::optional(ring_[number]);
-    if (number == 0) return std::optional(first_);
+    if (number == 0 && first_) return first_;
   }
   PENSTOCK_TRY(auto frame, make(number));
   return std::optional(std::move(frame));
@@ -181,31 +188,81 @@ Result<Frame> Source::make(std::uint64_t number) const {
   return frame;
 }
 
+namespace {
+
+/// Of a frame: "'5.npy' of 'x'".
+std::string name_of_frame(const Source& source, std::uint64_t number) {
+  return join(source.files(number), ", ",
+              [](const auto& file) { return concat("'", file.second, "' of '", file.first, "'"); });
+}
+
+/// Frames that cannot be read, as a person hears of them.
+class LeftOut {
+ public:
+  void add(const Source& source, std::uint64_t number, Error error) {
+    if (++count_ <= kNamed) {
+      const auto name = name_of_frame(source, number);
+      notes_.push_back(concat("frame ", number, name.empty() ? "" : concat(" (", name, ")"),
+                              " is left out, as it cannot be read: ", error.message()));
+    }
+    if (!first_) first_ = std::move(error);
+  }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// \pre count() > 0
+  [[nodiscard]] Error refusal() const {
+    auto error = *first_;
+    if (count_ == 1) return error;
+    return std::move(error).adding(
+        concat("; of the frames behind it, ", count_ - 1, " in all, none can be read either"));
+  }
+  [[nodiscard]] std::vector<std::string> notes() && {
+    if (count_ > kNamed) {
+      notes_.push_back(concat("so are ", count_ - kNamed, " further frames: ", count_, " in all"));
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  static constexpr std::uint64_t kNamed = 5;
+  std::uint64_t count_ = 0;
+  std::optional<Error> first_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
 Result<NamedFrames> read_named_frames(const std::vector<plan::TensorInfo>& inputs,
                                       const SourceOptions& options) {
-  PENSTOCK_TRY(auto source, Source::open(inputs, options));
+  PENSTOCK_TRY(auto source, Source::open_unread(inputs, options));
   if (source.is_live()) {
     return invalid_argument("--input: standard input ('-') is for 'penstock run': give files here");
   }
   const auto most = std::min(source.count(), options.wanted > 0 ? options.wanted : kUsualFrames);
   NamedFrames read;
   auto& frames = read.frames;
-  std::uint64_t bytes = 0;
-  while (frames.size() < most) {
-    PENSTOCK_TRY(auto frame, source.read(frames.size(), std::chrono::milliseconds::zero()));
-    bytes += bytes_beside(*frame, frames);
+  LeftOut left_out;
+  std::uint64_t bytes = 0, number = 0;
+  for (; number < source.count() && frames.size() < most; ++number) {
+    auto frame = source.read(number, std::chrono::milliseconds::zero());
+    if (!frame && frame.error().code == Code::kResourceExhausted) return frame.error();
+    if (!frame) {
+      left_out.add(source, number, std::move(frame).error());
+      continue;
+    }
+    bytes += bytes_beside(**frame, frames);
     if (!frames.empty() && bytes > options.most_bytes) break;
-    read.names.push_back(join(source.files(frames.size()), ", ", [](const auto& file) {
-      return concat("'", file.second, "' of '", file.first, "'");
-    }));
-    frames.push_back(*std::move(frame));
+    read.names.push_back(name_of_frame(source, number));
+    frames.push_back(**std::move(frame));
   }
+  if (frames.empty()) return left_out.refusal();
   const auto wanted =
       options.wanted > 0 ? std::min(source.count(), options.wanted) : source.count();
-  if (frames.size() < wanted) {
-    options.warn(concat("of ", wanted, " frames the first ", frames.size(),
+  if (number < wanted) {
+    options.warn(concat("of ", wanted, " frames the first ", number,
                         " are used, as all that are used are held in memory"));
   }
+  read.left_out = std::move(left_out).notes();
+  for (const auto& note : read.left_out) options.warn(note);
   return read;
 }
 

@@ -28,6 +28,10 @@ class Source {
   /// random. \error kNotFound, kDataLoss, kInvalidArgument  names the input and the file.
   static Result<Source> open(std::vector<plan::TensorInfo> inputs, const SourceOptions& options);
 
+  /// The same, but that the first frame is read when its turn comes, as the others are.
+  static Result<Source> open_unread(std::vector<plan::TensorInfo> inputs,
+                                    const SourceOptions& options);
+
   /// Frames of several streams: each file that --input names of an input is one stream, stream 0
   /// first; their frames come in turn. A single file serves all streams.
   /// \error as open(); kInvalidArgument  more streams than `most`, or standard input for several.
@@ -73,7 +77,8 @@ class Source {
   std::shared_ptr<Came> came_;            ///< A value of `columns_`.
   std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
   RandomValues random_;
-  Frame first_;  ///< What is wrong with all frames is known before the first is asked for.
+  /// What is wrong with all frames is known before the first is asked for. Nothing: unread.
+  std::optional<Frame> first_;
   std::vector<Source> streams_;                               ///< Where there are several.
   std::vector<std::pair<std::size_t, std::uint64_t>> order_;  ///< Stream and its frame, by number.
   std::uint64_t turns_ = 1;  ///< Streams that random frames are of.
@@ -83,15 +88,17 @@ class Source {
 /// Frames, and of each the files that it was read from, as a person reads them: "'5.npy' of 'x'".
 struct NamedFrames {
   std::vector<Frame> frames;
-  std::vector<std::string> names;  ///< Empty: nothing is read for that frame alone.
+  std::vector<std::string> names;     ///< Empty: nothing is read for that frame alone.
+  std::vector<std::string> left_out;  ///< A sentence for each that cannot be read, or for several.
 };
 
 /// read_frames() with names. \error as there
 Result<NamedFrames> read_named_frames(const std::vector<plan::TensorInfo>& inputs,
                                       const SourceOptions& options);
 
-/// The frames of Source::open(), as many as the options allow. \error as there; kInvalidArgument
-/// standard input is to feed it
+/// The frames of Source::open(), as many as the options allow, without those that cannot be read:
+/// what is asked to hear it hears of each. \error as there, where none can be read;
+/// kInvalidArgument  standard input is to feed it
 Result<std::vector<Frame>> read_frames(const std::vector<plan::TensorInfo>& inputs,
                                        const SourceOptions& options);
 
