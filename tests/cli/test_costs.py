@@ -75,11 +75,14 @@ def exported(tmp_path, costs):
     return path
 
 
-def test_a_first_list_makes_an_empty_database(costs, file):
+def test_who_looks_before_anything_is_measured_makes_no_database(costs, file):
     outcome = costs("list")
     assert outcome.code == 0, outcome
     assert outcome.out == f"no such costs in {file}\n"
-    assert file.exists()
+    assert costs("list", "--json").json["file"] == str(file)
+    assert costs("export").json["parts"] == []
+    assert costs("forget", "--all").out == "0 forgotten\n"
+    assert not file.parent.exists()
 
 
 @pytest.mark.parametrize("command", [["list"], ["export"], ["forget", "--all"]])
@@ -208,8 +211,7 @@ def test_a_file_that_is_no_database_is_left_alone(costs, file):
     assert file.read_text().startswith("my diary")
 
 
-def test_a_newer_database_is_refused(costs, file):
-    costs("list")
+def test_a_newer_database_is_refused(costs, exported, file):
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
@@ -218,16 +220,20 @@ def test_a_newer_database_is_refused(costs, file):
 
 def test_the_default_is_in_the_users_cache(penstock, tmp_path):
     environment = {"PENSTOCK_COSTS": "", "XDG_CACHE_HOME": str(tmp_path / "xdg")}
-    assert penstock("costs", "list", env=environment).code == 0
+    exported = tmp_path / "exported.json"
+    exported.write_text(json.dumps({"version": 1, "parts": [PART]}))
+    assert penstock("costs", "import", exported, env=environment).code == 0
     assert (tmp_path / "xdg/penstock/costs.db").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(costs, file):
+def test_a_folder_that_cannot_be_written_is_one_sentence(costs, file, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     file.parent.mkdir()
     file.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    outcome = costs("list")
+    exported = tmp_path / "exported.json"
+    exported.write_text(json.dumps({"version": 1, "parts": [PART]}))
+    outcome = costs("import", exported)
     assert outcome.code == 1
     assert "cannot be opened or written" in outcome.error
 

@@ -119,6 +119,38 @@ def test_what_cannot_be_written_at_the_end_is_told_before_the_run(penstock, pack
         assert outcome.error == f"{option} '{name}': cannot be written: {why}"
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("run package --frames 2", "--trace"),
+        ("run package --frames 2", "--record"),
+        ("explain package", "--html"),
+        ("plan double.onnx", "--svg"),
+        ("split double.onnx", "--annotate"),
+        ("split double.onnx", "-o"),
+    ],
+)
+def test_what_standard_output_does_not_get_makes_no_file_of_that_name(
+    penstock, package, double, tmp_path, command, option
+):
+    before = sorted(path.name for path in tmp_path.iterdir())
+    refused = penstock(*[package if word == "package" else word for word in command.split()], option, "-")
+    assert refused.code == 1 and "standard output" in refused.error, refused
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_an_ending_in_capitals_is_the_same_kind_of_file(penstock, well, double, package, tmp_path):
+    for name in ("y.NPZ", "y.JSONL"):
+        well("run", package, "--frames", "2", "--output", name)
+        assert (tmp_path / name).is_file()
+    assert "no .CSV is written" in penstock("run", package, "--frames", "2", "--output", "y.CSV").error
+    well("split", double, "-o", "p.ZIP")
+    assert (tmp_path / "p.ZIP").is_file()
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    (tmp_path / "x.npy").rename(tmp_path / "X.NPY")
+    well("run", double, "--input", "x=X.NPY")
+
+
 @pytest.mark.parametrize("name", ["out.json", "out.csv", "out.npy", "out.mp4"])
 def test_a_kind_of_file_that_is_not_written_makes_no_folder_of_that_name(penstock, package, tmp_path, name):
     outcome = penstock("run", package, "--frames", "2", "--output", name)

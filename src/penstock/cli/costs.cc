@@ -28,12 +28,20 @@ struct CostsOptions {
   std::string file;
 };
 
-/// The default file is made where it is missing. A named one that is only looked into is not: its
-/// name is misspelt.
+std::filesystem::path file_of(const CostsOptions& options) {
+  return options.database.empty() ? cost::Database::default_path() : options.database;
+}
+
+/// Only an import makes the file. Where the default one is missing, nothing was measured yet; a
+/// named one is misspelt then.
 Result<cost::Database> open(const CostsOptions& options) {
   const auto& named = options.database;
-  if (named.empty()) return cost::Database::open(cost::Database::default_path());
-  if (options.action != "import" && is_absent(named)) {
+  const bool makes = options.action == "import";
+  if (named.empty()) {
+    return makes || !is_absent(file_of(options)) ? cost::Database::open(file_of(options))
+                                                 : cost::Database::in_memory();
+  }
+  if (!makes && is_absent(named)) {
     return not_found("--database '", named.string(),
                      "': no such file; expected a database of costs", did_you_mean_file(named));
   }
@@ -45,7 +53,7 @@ Result<Json> rows_of(const CostsOptions& options) {
   PENSTOCK_TRY(const auto text, database.export_text(options.filter));
   auto json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return internal_error("costs: an export that is not JSON");
-  json["file"] = database.file().string();
+  json["file"] = file_of(options).string();
   return json;
 }
 

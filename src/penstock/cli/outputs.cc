@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "penstock/base/ending.h"
 #include "penstock/base/files.h"
 #include "penstock/base/folder.h"
 #include "penstock/base/missing_folder.h"
@@ -120,7 +121,7 @@ Status check_kind(const fs::path& target) {
         "folder, a file ending in .npz or .jsonl, or - for lines of JSON on standard output");
   }
   if (fs::exists(status) ||
-      std::ranges::find(kNotWritten, target.extension().string()) == std::end(kNotWritten))
+      std::ranges::find(kNotWritten, ending_of(target)) == std::end(kNotWritten))
     return {};
   return invalid_argument("--output '", target.string(), "': no ", target.extension().string(),
                           " is written: expected a folder, which gets a .npy for each output, a "
@@ -159,6 +160,9 @@ Status check_writable(const std::string& option, const fs::path& file, bool in_p
                       std::string_view begin) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   std::error_code unknown;
+  if (file == "-") {
+    return invalid_argument(option, " '-': is not written to standard output; give a file's name");
+  }
   if (fs::is_directory(file, unknown)) {
     return make_error(Code::kPermissionDenied, option, " '", file.string(),
                       "': cannot be written: it is a folder; give a file's name");
@@ -186,8 +190,8 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
   writer.target_ = target;
   writer.outputs_ = std::move(outputs);
   writer.several_frames_ = frames != 1;
-  writer.is_archive_ = target.extension() == ".npz";
-  if (target == "-" || target.extension() == ".jsonl") {
+  writer.is_archive_ = ending_of(target) == ".npz";
+  if (target == "-" || ending_of(target) == ".jsonl") {
     if (target != "-") PENSTOCK_CHECK_OK(check_writable("--output", target, true, kJson));
     PENSTOCK_TRY(writer.lines_, JsonLines::create(target, writer.outputs_));
   } else if (writer.is_archive_) {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/ending.h"
 #include "penstock/base/words.h"
 #include "penstock/frames/archives.h"
 #include "penstock/tensor/wav.h"
@@ -124,7 +125,7 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
                        const std::vector<fs::path>& entries, Columns& columns) {
   bool any = false;
   for (const auto& entry : entries) {
-    if (entry.extension() == ".npz") continue;  // A frame's, whatever its name.
+    if (ending_of(entry) == ".npz") continue;  // A frame's, whatever its name.
     const auto i = input_of_file(inputs, order, entry);
     if (!i || fs::is_directory(entry)) continue;
     PENSTOCK_TRY(auto value, load_value(entry, inputs[*i]));
@@ -276,7 +277,7 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
   }
   if (!options.all.empty()) {
     Columns more;
-    if (options.all.extension() == ".npz") {
+    if (ending_of(options.all) == ".npz") {
       PENSTOCK_CHECK_OK(add_archive(known, options.all, more));
     } else if (fs::is_directory(options.all)) {
       PENSTOCK_CHECK_OK(add_folder(known, options.order, options.all, more));

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "penstock/base/ending.h"
 #include "penstock/base/folder.h"
 #include "penstock/base/near_names.h"
 #include "penstock/base/words.h"
@@ -37,7 +38,7 @@ Result<Tensor> read_pb(const fs::path& file, const Type& type) {
 
 /// What makes a file of another kind fit.
 std::string about_kind(const fs::path& file) {
-  const auto suffix = file.extension().string();
+  const auto suffix = ending_of(file);
   const auto is = [&](std::initializer_list<const char*> known) {
     return std::ranges::find(known, suffix) != known.end();
   };
@@ -62,7 +63,7 @@ std::string about_pattern(const fs::path& file) {
 }
 
 Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
-  const auto suffix = file.extension();
+  const auto suffix = ending_of(file);
   std::error_code unknown;
   const bool is_there = fs::symlink_status(file, unknown).type() != fs::file_type::not_found;
   if (!is_there && (suffix != ".npy" || !about_pattern(file).empty())) {
@@ -83,7 +84,7 @@ Error no_folder(const fs::path& folder, const std::error_code& error) {
 }
 
 bool is_value(const fs::path& file) {
-  return file.extension() == ".npy" || file.extension() == ".pb" || has_image_suffix(file);
+  return ending_of(file) == ".npy" || ending_of(file) == ".pb" || has_image_suffix(file);
 }
 
 /// The files of a folder that are values, as little of each as may be: there may be millions.
@@ -123,7 +124,7 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
     std::error_code unknown;
     const fs::path file = path / name;
     if (has_wav_suffix(file) && (sound.empty() || name < sound)) sound = name;
-    holds_archives = holds_archives || file.extension() == ".npz";
+    holds_archives = holds_archives || ending_of(file) == ".npz";
     if (is_value(file) && !fs::is_directory(file, unknown)) {
       folder->names.push_back(std::move(name));
     } else if (other.empty() || name < other) {
@@ -236,7 +237,7 @@ Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vect
 Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
   auto value = read_value(file, info);
   if (!value) return std::move(value).error().within({Where::kInput, info.name});
-  const auto from = file.extension() == ".npy" ? CameFrom::kArray : CameFrom::kFile;
+  const auto from = ending_of(file) == ".npy" ? CameFrom::kArray : CameFrom::kFile;
   PENSTOCK_CHECK_OK(check_value(*value, info, concat("file '", file.string(), "'"), from));
   return value;
 }

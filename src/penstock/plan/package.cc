@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "penstock/base/ending.h"
 #include "penstock/base/files.h"
 #include "penstock/base/folder.h"
 #include "penstock/base/near_names.h"
@@ -39,7 +40,7 @@ class Scratch {
 namespace {
 
 bool is_zip_name(const fs::path& path) {
-  return path.extension() == ".zip";
+  return ending_of(path) == ".zip";
 }
 
 /// "out/" means "out": a sibling must have the same parent.
@@ -258,6 +259,12 @@ std::vector<fs::path> custom_op_files(const Package& package) {
 Result<PackageWriter> PackageWriter::create(const fs::path& target) {
   try {
     if (target.empty()) return invalid_argument("package: expected a path, found an empty one");
+    if (target == "-") {
+      return invalid_argument(
+          "package: expected a folder or a file ending in .zip, found '-': a package is not "
+          "written "
+          "to standard output");
+    }
     const auto path = plain_target(target);
     PENSTOCK_CHECK_OK(check_outside(path));
     PENSTOCK_CHECK_OK(check_replaceable(path));

@@ -1,22 +1,15 @@
 // Looks whether it is a folder, then at the suffix, then at the two bytes that begin a zip.
 #include "penstock/session/identify.h"
 
-#include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <string>
+
+#include "penstock/base/ending.h"
 
 namespace penstock {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string lower_extension(const fs::path& path) {
-  std::string suffix = path.extension().string();
-  std::ranges::transform(suffix, suffix.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix;
-}
 
 bool is_zip(const fs::path& path, const std::string& extension) {
   std::error_code ignored;
@@ -32,7 +25,7 @@ bool is_zip(const fs::path& path, const std::string& extension) {
 FileKind identify(const fs::path& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return FileKind::kPackage;
-  const auto extension = lower_extension(path);
+  const auto extension = ending_of(path);
   if (extension == ".yaml" || extension == ".yml") return FileKind::kApplication;
   return is_zip(path, extension) ? FileKind::kPackage : FileKind::kModel;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/ending.h"
 #include "penstock/tensor/exif.h"
 #include "penstock/tensor/jpeg.h"
 
@@ -241,10 +241,7 @@ Status decode_image(std::span<const std::uint8_t> bytes, int channels, const Roo
 bool has_image_suffix(const fs::path& file) {
   constexpr std::array<std::string_view, 6> kSuffixes = {".png", ".jpg", ".jpeg",
                                                          ".bmp", ".ppm", ".pgm"};
-  std::string suffix = file.extension().string();
-  std::ranges::transform(suffix, suffix.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(kSuffixes, suffix) != kSuffixes.end();
+  return std::ranges::find(kSuffixes, ending_of(file)) != kSuffixes.end();
 }
 
 }  // namespace penstock

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <fstream>
 #include <new>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
+
+#include "penstock/base/ending.h"
 
 namespace penstock {
 namespace {
@@ -168,10 +169,7 @@ Result<std::vector<float>> WavFile::read(std::uint64_t first, std::uint64_t coun
 }
 
 bool has_wav_suffix(const fs::path& file) {
-  std::string suffix = file.extension().string();
-  std::ranges::transform(suffix, suffix.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return suffix == ".wav";
+  return ending_of(file) == ".wav";
 }
 
 }  // namespace penstock
