@@ -225,7 +225,7 @@ def test_without_the_model_the_stages_are_joined(well, chain, options):
     assert "not at hand" in outcome.err
 
 
-def test_an_application_whose_tensors_keep_their_names_is_joined_too(well, absolute, tmp_path):
+def test_an_application_whose_tensors_keep_their_names_is_joined_too(penstock, well, absolute, tmp_path):
     app = tmp_path / "app.yaml"
     app.write_text(
         "penstock_app: 1\nname: one\ninputs: {x: 'f32[1,3,8,8]'}\n"
@@ -234,6 +234,15 @@ def test_an_application_whose_tensors_keep_their_names_is_joined_too(well, absol
     report = well("bench", app, "--seconds", "0.3", "--json").json
     assert names(report)[:2] == ["penstock", "onnxruntime"]
     assert "not at hand" in report["remark"]
+    assert "--model" not in report["remark"]  # No file would be that of the whole.
+    well("split", app, "-o", "app.penstock")
+    other = tmp_path / "other.onnx"
+    relu = [helper.make_node("Relu", ["x"], ["y"])]
+    save(tmp_path, "other", relu, [value("x", [1, 3, 8, 8])], [value("y", [1, 3, 8, 8])])
+    for file in (app, "app.penstock"):
+        refused = penstock("bench", file, "--seconds", "0.3", "--model", other)
+        assert refused.code == 1
+        assert refused.error.endswith("; an application is made from no one model: leave the option out")
 
 
 def test_the_frames_in_flight_are_as_asked(well, package):

@@ -84,6 +84,11 @@ std::vector<int> cpus_of(const plan::Plan& plan) {
   return {cpus.begin(), cpus.end()};
 }
 
+/// Whether its plan is an application's, which is made from no one file.
+bool is_of_application(const plan::Plan& plan) {
+  return plan.origin.model_file.empty() && plan.model_hash.empty();
+}
+
 /// The model that the other sides run, with a remark where it is not the one given.
 Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& package,
                             const backend::Registry& backends, BenchReport& report) {
@@ -94,7 +99,9 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
     if (match_model(given, package, backends) != Match::kOther) return given;
     return invalid_argument("--model '", given.string(), "': not the model that package '",
                             source.string(), "' was made from",
-                            package.plan.origin.model_file.empty()
+                            is_of_application(package.plan)
+                                ? "; an application is made from no one model: leave the option out"
+                            : package.plan.origin.model_file.empty()
                                 ? ""
                                 : ", which was '" + package.plan.origin.model_file + "'");
   }
@@ -103,8 +110,12 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
     return found;
   }
   report.remark =
-      "the whole model is not at hand, so onnxruntime runs the package's stages joined to one "
-      "model; give the file as it was with --model";
+      is_of_application(package.plan)
+          ? "the whole model is not at hand, as an application is made from no one file, so "
+            "onnxruntime runs its stages joined to one model"
+          : "the whole model is not at hand, so onnxruntime runs the package's stages joined to "
+            "one "
+            "model; give the file as it was with --model";
   spdlog::warn("{}", report.remark);
   PENSTOCK_TRY(report.whole, write_joined(package));
   return report.whole.file;
@@ -128,7 +139,12 @@ struct Alone {
 
 Result<Alone> find_alone(const BenchOptions& options, const plan::Package& package,
                          const backend::Registry& backends, BenchReport& report) {
-  if (!why_no_single_model(package.plan).empty()) return Alone();
+  const auto why = why_no_single_model(package.plan);
+  if (!why.empty() && !options.model.empty()) {
+    return invalid_argument("--model: no engine alone runs what '", options.source.file.string(),
+                            "' does, as ", why, "; leave the option out");
+  }
+  if (!why.empty()) return Alone();
   PENSTOCK_TRY(const auto known, plain_file(options, package, backends, report));
   PENSTOCK_TRY(const auto file, bound_file(known, options, package, backends, report));
   return Alone{known, file};
@@ -160,13 +176,8 @@ Status add_plain_sides(const Alone& alone, const plan::Package& package,
 }
 
 /// What stands beside a pipeline that no engine runs alone, `why`: the same calls in turn.
-Status add_one_at_a_time(const BenchOptions& options, const std::string& why,
-                         pipeline::Pipeline& pipeline, const measure::Ring& ring,
-                         measure::Sides& sides, BenchReport& report) {
-  if (!options.model.empty()) {
-    return invalid_argument("--model: no engine alone runs what '", options.source.file.string(),
-                            "' does, as ", why, "; leave the option out");
-  }
+Status add_one_at_a_time(const std::string& why, pipeline::Pipeline& pipeline,
+                         const measure::Ring& ring, measure::Sides& sides, BenchReport& report) {
   sides.push_back(measure::pipeline_side(pipeline, ring, 1, "one-at-a-time"));
   report.missing.push_back("the engines alone: they cannot run what it does, as " + why);
   return {};
@@ -216,7 +227,7 @@ Status measure_all(const BenchOptions& options, const Alone& alone, const plan::
   const auto why = why_no_single_model(package.plan);
   PENSTOCK_CHECK_OK(why.empty()
                         ? add_plain_sides(alone, package, backends, all_cpus, ring, sides, report)
-                        : add_one_at_a_time(options, why, pipeline, ring, sides, report));
+                        : add_one_at_a_time(why, pipeline, ring, sides, report));
   return measure_sides(options, std::move(sides), report);
 }
 
@@ -238,6 +249,7 @@ Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alo
                                    const backend::Registry& backends, BenchReport& report) {
   if (!frames::has_files(inputs)) return measure::Ring();
   PENSTOCK_TRY(auto read, frames::read_named_frames(package.plan.inputs, inputs));
+  report.left_out = std::move(read.left_out);
   const auto reference = reference_of(options, alone, package, backends);
   if (!reference) return std::move(read.frames);  // What runs it next tells why.
   TerminalLine line;
@@ -249,7 +261,6 @@ Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alo
                                                   .least = kRing,
                                                   .stopped = interrupted});
   for (const auto& note : taken.notes) spdlog::warn("--input: {}", note);
-  report.left_out = std::move(read.left_out);
   std::ranges::move(taken.notes, std::back_inserter(report.left_out));
   return std::move(taken.frames);
 }
