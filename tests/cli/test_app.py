@@ -839,6 +839,15 @@ def test_an_application_is_shown_as_it_would_be_packed(well, penstock, app, tmp_
     assert "--shape" in penstock("show", file, "--shape", "x=4").error
 
 
+def test_costs_of_an_application_are_asked_of_its_networks(penstock, well, plus, app, tmp_path):
+    file = write(tmp_path, app)
+    refused = penstock("show", file, "--costs")
+    assert refused.code == 1 and refused.out == ""
+    assert refused.error.startswith(f"--costs: expected a model or a package that was built, found '{file}', an appl")
+    assert f"'penstock show {plus}" in refused.error.replace("//", "/") and "'penstock build'" in refused.error
+    well("show", plus, "--costs", env={"PENSTOCK_COSTS": str(tmp_path / "costs.db")})
+
+
 def test_state_options_are_checked(penstock, plus):
     malformed = penstock("run", plus, "--state", "y")
     told = "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'y'; see 'penstock run --help'"

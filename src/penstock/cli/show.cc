@@ -1,6 +1,8 @@
 // penstock show: the nodes of a model, or the plan of a package.
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "penstock/app/app.h"
@@ -120,8 +122,26 @@ Status show_model(const ShowOptions& options) {
   return {};
 }
 
+/// Costs are of one network's nodes, and an application may have several.
+Status refuse_costs_of(const std::filesystem::path& file) {
+  PENSTOCK_TRY(const auto application, app::read_yaml(file));
+  std::string ask;
+  for (const auto& node : application.nodes) {
+    const auto* network = std::get_if<app::Network>(&node.runs);
+    if (network == nullptr) continue;
+    ask += concat(ask.empty() ? "; ask of its networks by " : ", ", "'penstock show ",
+                  network->model.string(), " --costs'");
+  }
+  return invalid_argument("--costs: expected a model or a package that was built, found '",
+                          file.string(), "', an application", ask,
+                          "; or build it ('penstock build') and show the package");
+}
+
 /// The plan of a package, or what an application becomes.
 Status show_plan(const ShowOptions& options) {
+  if (options.costs && identify(options.file) == FileKind::kApplication) {
+    return refuse_costs_of(options.file);
+  }
   SourceArguments source;
   source.file = options.file;
   source.import = options.import;
