@@ -280,6 +280,18 @@ def test_stages_that_share_a_cpu_are_one_warning(well, chain, tmp_path, cpu):
     assert well("split", chain, "--devices", f"cpu:{cpu}", "-o", tmp_path / "p").err == ""
 
 
+def test_devices_that_no_stage_gets_are_one_warning(well, chain, tmp_path, cpu):
+    given = ["--devices", f"cpu:{cpu},cuda:0,cuda:1", "-o", tmp_path / "p"]
+    told = well("split", chain, *given).err
+    assert told.count("warning") == 1
+    assert "--devices: cuda:0, cuda:1 are not used, as the stages and their replicas take 1 device alone" in told
+    assert (
+        "cuda:1 is not used, as the stages and their replicas take 2" in well("split", chain, "--cut", "1", *given).err
+    )
+    assert "not used" not in well("split", chain, "--replicas", "3", *given).err
+    assert "not used" not in well("split", chain, "--devices", "all", "-o", tmp_path / "p").err
+
+
 def test_nothing_is_written_into_another_package(penstock, package, chain):
     for place in ["stages/sub.penstock", "new.penstock.zip"]:
         outcome = penstock("split", chain, "-o", package / place)

@@ -170,6 +170,25 @@ void warn_of_shared_cpus(const plan::Plan& plan) {
                             : "cpu " + ranges(free) + " would be free (--devices)");
 }
 
+/// They are dealt in turn: where there are fewer stages and replicas, the last get none. 'all' are
+/// those that may be used.
+void warn_of_idle_devices(const plan::Plan& plan, const std::string& named) {
+  const auto given = device::parse_devices(named == "all" ? "" : named, {});
+  if (!given) return;
+  std::set<std::string> idle;
+  for (const auto& device : *given) idle.insert(device::to_string(device));
+  std::size_t places = 0;
+  for (const auto& stage : plan.stages) {
+    for (const auto& device : stage.devices) idle.erase(device::to_string(device));
+    places += stage.devices.size();
+  }
+  if (idle.empty()) return;
+  spdlog::warn(
+      "--devices: {} {} not used, as the stages and their replicas take {} alone; cut into more "
+      "(--cut) or give --replicas",
+      join(idle, ", "), idle.size() == 1 ? "is" : "are", counted(places, "device"));
+}
+
 void warn_of_devices(const plan::Plan& plan, const backend::Registry& backends) {
   warn_of_foreign_devices(plan, backends);
   warn_of_silent_hosts(plan);
@@ -217,6 +236,7 @@ void report(const SplitOptions& options, const plan::Plan& plan, const backend::
             const std::vector<BatchChoice>& choices = {}) {
   log_plan(plan, backends);
   warn_of_devices(plan, backends);
+  warn_of_idle_devices(plan, options.devices);
   if (options.json) {
     Json json = plan_json(plan, backends);
     json["package"] = options.package.string();
