@@ -103,7 +103,8 @@ def split(
     standby: devices that take over the frames of stages on other machines that are lost.
     annotations: stages from the model's own ``pipeline_stage`` annotations. Not with cuts or pins.
     backend, custom_ops: who runs the stages, and libraries of operators for it.
-    backend_options: by backend, settings of its own: ``{"onnxruntime": {"graph_optimization_level": 1}}``.
+    backend_options: by backend, settings of its own: ``{"onnxruntime": {"graph_optimization_level": 1}}``; where
+        devices are of other machines, those of the way there too, ``{"remote": {"token_file": FILE}}``.
     parameters: constants that stay replaceable, see ``Pipeline.set_parameters``.
     as_is: nothing of the model is folded, merged or removed.
     pinned: whether stages stay on their CPUs (the default), or may move among their device's.

@@ -1,5 +1,6 @@
 #include "request.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -160,6 +161,34 @@ Model to_model(nb::handle model) {
   return {.file = text_of(model), .bytes = {}};
 }
 
+bool names_another_machine(const SplitRequest& request) {
+  const auto is_elsewhere = [](const auto& pin) {
+    const auto device = device::parse_device(pin.second);
+    return device && device->is_remote();
+  };
+  return std::ranges::any_of(request.split.devices, &device::Device::is_remote) ||
+         std::ranges::any_of(request.split.standby, &device::Device::is_remote) ||
+         std::ranges::any_of(request.pins, is_elsewhere);
+}
+
+/// Those of the stages' backend go into the plan; those of the way to other machines are the run's.
+Status take_backend_options(SplitRequest& request) {
+  auto& split = request.split;
+  const bool elsewhere = names_another_machine(request);
+  for (const auto& [backend, settings] : request.run.pipeline.backend_options) {
+    if (backend == split.backend) {
+      split.backend_options = settings;
+    } else if (backend != plan::kRemoteBackend || !elsewhere) {
+      return invalid_argument(
+          "backend_options: expected those of backend '", split.backend, "', which runs the stages",
+          elsewhere ? ", or of 'remote', the way to other machines" : "", ", found some of '",
+          backend, "'",
+          backend == plan::kRemoteBackend ? ", though no device is of another machine" : "");
+    }
+  }
+  return {};
+}
+
 Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   SplitRequest request;
   request.model = to_model(model);
@@ -203,13 +232,7 @@ Result<SplitRequest> to_request(nb::handle model, const Options& options) {
   PENSTOCK_TRY(split.devices, to_devices(options.get<std::string>("devices")));
   PENSTOCK_TRY(split.standby, to_devices(options.get<std::string>("standby")));
   PENSTOCK_TRY(request.run, to_run_options(options));
-  for (const auto& [backend, settings] : request.run.pipeline.backend_options) {
-    if (backend != split.backend) {
-      return invalid_argument("backend_options: expected those of backend '", split.backend,
-                              "', which runs the stages, found some of '", backend, "'");
-    }
-    split.backend_options = settings;
-  }
+  PENSTOCK_CHECK_OK(take_backend_options(request));
   return request;
 }
 

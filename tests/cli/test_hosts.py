@@ -99,3 +99,14 @@ def test_devices_of_other_hosts_are_taken_by_a_split_by_hand(well, chain, tmp_pa
     well("split", chain, "--devices", "10.0.0.1:8500/cpu:0", "-o", package)
     plan = json.loads((package / "plan.json").read_text())
     assert plan["stages"][0]["devices"] == ["10.0.0.1:8500/cpu:0"]
+
+
+def test_a_split_takes_options_of_the_way_to_other_machines_and_writes_none(penstock, well, chain, tmp_path):
+    package = tmp_path / "p.penstock"
+    patience = ["--backend-option", "remote:patience_ms=4000"]
+    for where in (["--devices", "10.0.0.1:8500/cpu:0"], ["--pin", "conv1=10.0.0.1:8500/cpu:0"]):
+        told = well("split", chain, *where, *patience, "-o", package).err
+        assert "--backend-option remote:patience_ms: not in the package" in told
+        assert "patience" not in (package / "plan.json").read_text()
+    refused = penstock("split", chain, "--devices", "cpu:0", *patience, "-o", package)
+    assert "expected options of backend 'onnxruntime', found one of 'remote'" in refused.error

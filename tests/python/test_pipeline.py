@@ -1389,6 +1389,18 @@ def test_backend_options_mean_the_same_in_every_call(
         make(model, package, {"beads": 10})
 
 
+def test_a_split_takes_options_of_the_way_to_other_machines_where_it_names_one(model: Path) -> None:
+    nowhere = "127.0.0.1:1/cpu:0"
+    patience = {"remote": {"patience_ms": 3}}  # Less than there may be, as who reads it says.
+    for where in ({"devices": [nowhere]}, {"pins": {0: nowhere}}):
+        with pytest.raises(penstock.InvalidArgument, match="option 'patience_ms': expected from 50 to .*, found"):
+            penstock.split(model, backend_options=patience, **where)
+    with pytest.raises(penstock.InvalidArgument, match="found some of 'remote', though no device is of another mach"):
+        penstock.split(model, devices=["cpu:0"], backend_options=patience)
+    with pytest.raises(penstock.InvalidArgument, match="or of 'remote', the way to other .*'openvino'"):
+        penstock.split(model, devices=[nowhere], backend_options={"openvino": {"NUM_STREAMS": 1}})
+
+
 def test_a_file_that_is_not_there_is_a_file_not_found(tmp_path: Path, model: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no-such"):
         penstock.split(tmp_path / "no-such.onnx")

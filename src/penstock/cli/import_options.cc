@@ -141,10 +141,18 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
 }
 
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
-                                                         const BackendArguments& arguments) {
+                                                         const BackendArguments& arguments,
+                                                         bool elsewhere) {
   PENSTOCK_TRY(const auto settings, to_backend_options(arguments));
   std::map<std::string, std::string> options;
   for (const auto& [name, values] : settings) {
+    if (elsewhere && name == plan::kRemoteBackend) {
+      spdlog::warn(
+          "--backend-option {}:{}: not in the package, as none says how other machines are "
+          "reached; give it to what runs the package, such as 'penstock run'",
+          name, values.begin()->first);
+      continue;
+    }
     if (name != backend) {
       return invalid_argument("--backend-option: expected options of backend '", backend,
                               "', found one of '", name, "'");

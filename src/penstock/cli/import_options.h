@@ -60,9 +60,12 @@ Result<BackendOption> parse_backend_option(const std::string& text);
 Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_options(
     const BackendArguments& arguments);
 
-/// Options by name, all of one backend. \error kInvalidArgument  one is of another.
+/// Options by name, all of one backend. `elsewhere`: some stages are on other machines, and options
+/// of backend "remote" are left out, with a warning: they are a run's, and no package's.
+/// \error kInvalidArgument  one is of another.
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
-                                                         const BackendArguments& arguments);
+                                                         const BackendArguments& arguments,
+                                                         bool elsewhere = false);
 
 /// "NODE=DEVICE" of --pin, the device there or not.
 /// \error kInvalidArgument  "--pin: expected NODE=DEVICE, ...", "--pin c1=gpu: device 'gpu': ..."

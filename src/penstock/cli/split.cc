@@ -97,12 +97,17 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
     if (!available) return std::move(available).error().within("--pin " + text);
     pins.push_back(std::move(pin));
   }
+  bool elsewhere =
+      std::ranges::any_of(pins, [](const auto& pin) { return pin.second.is_remote(); });
   PENSTOCK_TRY(split.by, partition::split_by(options.cuts, std::move(pins), options.annotations));
   PENSTOCK_TRY(split.batches, to_batches(options.batches));
   PENSTOCK_TRY(split.lanes, to_lanes(options.lanes));
   PENSTOCK_TRY(split.devices, to_devices(options.devices, "--devices", cpus));
   PENSTOCK_TRY(split.standby, to_devices(options.standby, "--standby", cpus));
-  PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
+  for (const auto* devices : {&split.devices, &split.standby}) {
+    elsewhere = elsewhere || std::ranges::any_of(*devices, &device::Device::is_remote);
+  }
+  PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine, elsewhere));
   return split;
 }
 
