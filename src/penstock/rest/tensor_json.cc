@@ -7,8 +7,10 @@
 #include <concepts>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "penstock/base/words.h"
 #include "penstock/tensor/datatype.h"
@@ -64,44 +66,86 @@ Status store(const Element& element, std::size_t index, T& to) {
   return {};
 }
 
-/// Writes the elements of an array, which may hold arrays, one behind the other.
+/// Writes the elements of an array one behind the other. It has them all, or is nested as the
+/// shape.
 template <typename T>
 class Filler {
  public:
-  explicit Filler(std::span<T> to) : to_(to) {}
+  Filler(std::span<T> to, std::span<const std::int64_t> dims) : to_(to), dims_(dims) {}
 
   Status fill(const Array& data) {
-    PENSTOCK_CHECK_OK(add(data));
-    if (at_ == to_.size()) return {};
-    return invalid_argument("its shape has ", counted(to_.size(), "element"), ", its data ", at_);
+    const auto first = data.begin();
+    const bool nested = dims_.size() > 1 && first != data.end() && (*first).is_array();
+    return nested ? add_nested(data) : add_flat(data);
   }
 
  private:
-  Status add(const Array& data) {  // As deep as the parser lets a text be.
+  Status add_flat(const Array& data) {
     for (const Element element : data) {
-      Array inner;
-      if (element.is_array()) {
-        inner = element;
-        PENSTOCK_CHECK_OK(add(inner));
-        continue;
-      }
       if (at_ == to_.size()) {
         return invalid_argument("its shape has ", counted(to_.size(), "element"),
                                 ", its data more");
       }
-      PENSTOCK_CHECK_OK(store(element, at_, to_[at_]));
-      ++at_;
+      PENSTOCK_CHECK_OK(add(element));
     }
+    if (at_ == to_.size()) return {};
+    return invalid_argument("its shape has ", counted(to_.size(), "element"), ", its data ", at_);
+  }
+
+  Status add_nested(const Array& data) {  // As deep as the shape.
+    const std::size_t axis = path_.size();
+    const auto size = static_cast<std::size_t>(dims_[axis]);
+    path_.push_back(0);
+    for (const Element element : data) {
+      if (path_.back() == size) return wrong_size(size, "more");
+      if (axis + 1 == dims_.size()) {
+        PENSTOCK_CHECK_OK(add(element));
+      } else if (Array inner; element.get(inner) == simdjson::SUCCESS) {
+        PENSTOCK_CHECK_OK(add_nested(inner));
+      } else {
+        return invalid_argument(place(), " of its data: expected a list, as its shape is ", shape(),
+                                ", found ", kind_of(element));
+      }
+      ++path_.back();
+    }
+    if (path_.back() < size) return wrong_size(size, concat(path_.back()));
+    path_.pop_back();
     return {};
   }
 
+  Status add(const Element& element) {
+    PENSTOCK_CHECK_OK(store(element, at_, to_[at_]));
+    ++at_;
+    return {};
+  }
+
+  /// Of the list that is read. `found`: how many it has.
+  Error wrong_size(std::size_t expected, std::string_view found) {
+    path_.pop_back();
+    return invalid_argument(path_.empty() ? "its data" : concat(place(), " of its data"),
+                            ": expected a list of ", counted(expected, "element"),
+                            ", as its shape is ", shape(), ", found ", found);
+  }
+
+  /// "[1][0]"
+  [[nodiscard]] std::string place() const {
+    return join(path_, "", [](std::size_t at) { return concat("[", at, "]"); });
+  }
+
+  /// "[2,2]"
+  [[nodiscard]] std::string shape() const {
+    return concat("[", join(dims_, ",", [](std::int64_t size) { return concat(size); }), "]");
+  }
+
   std::span<T> to_;
+  std::span<const std::int64_t> dims_;
   std::size_t at_ = 0;
+  std::vector<std::size_t> path_;  // Where a nested array is read.
 };
 
 template <typename T>
 Status fill(Tensor& tensor, const Array& data) {
-  return Filler<T>(tensor.as<T>()).fill(data);
+  return Filler<T>(tensor.as<T>(), tensor.dims()).fill(data);
 }
 
 Status fill_any(Tensor& tensor, const Array& data) {
@@ -220,7 +264,7 @@ Result<Tensor> tensor_of(const Array& data, DType dtype, std::vector<std::int64_
   PENSTOCK_CHECK_OK(check_size(data, count));
   if (dtype == DType::kString) {
     std::vector<std::string> values(count);
-    PENSTOCK_CHECK_OK(Filler<std::string>(values).fill(data));
+    PENSTOCK_CHECK_OK(Filler<std::string>(values, dims).fill(data));
     return Tensor::strings(std::move(dims), std::move(values));
   }
   Tensor tensor = Tensor::allocate(dtype, std::move(dims));

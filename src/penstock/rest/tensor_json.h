@@ -11,8 +11,9 @@
 
 namespace penstock::rest {
 
-/// \error kInvalidArgument  too few or too many elements, one that is of another kind or does not
-/// fit, a type that JSON cannot hold.
+/// `data`: all elements in one list, or lists within lists as `dims` says.
+/// \error kInvalidArgument  too few or too many elements, a list of another size than its
+/// dimension, an element that is of another kind or does not fit, a type that JSON cannot hold.
 Result<Tensor> tensor_of(const Array& data, DType dtype, std::vector<std::int64_t> dims);
 
 /// Appends the elements, flat: "[1,2]".

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "penstock/base/words.h"
@@ -47,6 +48,16 @@ Result<Tensor> read_input(RequestInput& input, const SharedMemory& regions, std:
                             "': give its bytes, or its place in a shared memory region");
   }
   return std::move(input.value);
+}
+
+/// Engines compute with a truth value's byte: another than 0 and 1 is neither.
+Status check_truth_values(const Tensor& value) {
+  if (value.kind() != Tensor::Kind::kDense || value.dtype() != DType::kBool) return {};
+  const std::span bytes(static_cast<const std::uint8_t*>(value.data()), value.bytes());
+  const auto wrong = std::ranges::find_if(bytes, [](std::uint8_t byte) { return byte > 1; });
+  if (wrong == bytes.end()) return {};
+  return invalid_argument("element ", wrong - bytes.begin(),
+                          ": expected the byte 0 or 1, as it is BOOL, found ", int{*wrong});
 }
 
 Error in_input(Error error, const std::string& name) {
@@ -121,6 +132,8 @@ Result<std::vector<Tensor>> read_inputs(Request& request, const Interface& inter
       return in_input(invalid_argument("expected it once, found it twice"), input.name);
     auto value = read_input(input, regions, request.copies);
     if (!value) return in_input(std::move(value).error(), input.name);
+    Status is_true_or_false = check_truth_values(*value);
+    if (!is_true_or_false) return in_input(std::move(is_true_or_false).error(), input.name);
     Status fits = index ? check_matches(interface.inputs[*index].type, *value)
                         : plan::check_bound(interface.bound, input.name, *value);
     if (!fits) return in_input(std::move(fits).error(), input.name);

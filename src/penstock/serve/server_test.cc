@@ -12,6 +12,7 @@
 #include <iterator>
 #include <limits>
 #include <mutex>
+#include <span>
 #include <thread>
 
 #include <fcntl.h>
@@ -367,6 +368,25 @@ TEST_F(ServerTest, HighPriorityDeadlineAndCancelHoldWhileWaiting) {
   barrier_.open();
   EXPECT_THAT(values(normal.reply.get()), ElementsAre(3, 4));
   for (auto& pending : taken) EXPECT_TRUE(pending.reply.get());
+}
+
+TEST(ReadInputs, RefusesTruthValuesThatAreNeitherZeroNorOne) {
+  Interface interface;
+  const std::array<std::int64_t, 1> dims = {3};
+  interface.inputs = {{"x", Type::tensor(DType::kBool, dims)}};
+  const SharedMemory regions(1, 1);
+  const auto read_one = [&](std::uint8_t last) {
+    Request request;
+    const std::array<std::uint8_t, 3> bytes = {0, 1, last};
+    const auto sent = std::as_bytes(std::span(bytes));
+    request.inputs.push_back({"x", DType::kBool, {3}, *copy_raw(DType::kBool, {3}, sent), {}});
+    return read_inputs(request, interface, regions);
+  };
+  EXPECT_TRUE(read_one(1));
+  const auto refused = read_one(2);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("element 2: expected the byte 0 or 1, as it is BOOL, found 2"));
 }
 
 TEST_F(ServerTest, AFrameInThePipelineIsCancelled) {
