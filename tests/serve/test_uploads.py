@@ -129,6 +129,29 @@ def test_what_is_broken_is_its_senders_mistake_and_has_its_senders_name(
     assert tempfile.gettempdir() not in error
 
 
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ('{"name": "sent", "platform": "penstock", "name": "sent"}', "'name': expected it once, found it twice"),
+        ('{"max_batch_size": 0, "maxBatchSize": 0}', "'maxBatchSize': expected it once, found it twice"),
+        ('{"input": [{"name": "x", "dims": [2], "dims": [3]}]}', "'dims': expected it once, found it twice"),
+    ],
+)
+def test_a_configuration_that_has_a_field_twice_is_refused(loader: Loader, config: str, sentence: str) -> None:
+    error = loader.post("/v2/repository/models/sent/load", {"parameters": {"config": config}})
+    assert loader.status == 400, error
+    assert "load parameter 'config': " + sentence in error
+
+
+def test_values_of_a_configuration_go_by_small_letters_too(loader: Loader, network: Path) -> None:
+    tensor = {"name": "x", "data_type": "type_int8", "format": "format_none"}
+    sent = base64.b64encode(network.read_bytes()).decode()
+    parameters = {"config": json.dumps({"input": [tensor]}), "file:1/model.onnx": sent}
+    error = loader.post("/v2/repository/models/sent/load", {"parameters": parameters})
+    assert loader.status == 400, error
+    assert "the model has f32[2], the configuration TYPE_INT8" in error
+
+
 def test_a_configuration_of_deep_brackets_is_refused(loader: Loader) -> None:
     config = '{"a":' * 1_000_000 + "1" + "}" * 1_000_000
     error = loader.post("/v2/repository/models/sent/load", {"parameters": {"config": config}})

@@ -53,22 +53,52 @@ constexpr std::array kRefused = {
 };
 
 /// JSON of protobuf may have names as "maxBatchSize".
+std::string name_of_field(std::string_view key) {
+  std::string name;
+  for (const char letter : key) {
+    const bool upper = letter >= 'A' && letter <= 'Z';
+    if (upper) name += '_';
+    name += upper ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  return name;
+}
+
 json with_names_of_fields(const json& config) {
   json named = json::object();
-  for (const auto& [key, value] : config.items()) {
-    std::string name;
-    for (const char letter : key) {
-      const bool upper = letter >= 'A' && letter <= 'Z';
-      if (upper) name += '_';
-      name += upper ? static_cast<char>(letter - 'A' + 'a') : letter;
-    }
-    named[name] = value;
-  }
+  for (const auto& [key, value] : config.items()) named[name_of_field(key)] = value;
   return named;
 }
 
+/// Null where it is no JSON. \error  an object has a field twice, of which another reader may take
+/// the other one.
+Result<json> parse(const std::string& text) {
+  std::vector<std::set<std::string>> open;  // The fields of each object that is read.
+  std::string twice;
+  const auto look = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end) open.pop_back();
+    if (event != json::parse_event_t::key) return true;
+    const auto& key = parsed.get_ref<const std::string&>();
+    if (!open.back().insert(name_of_field(key)).second && twice.empty()) twice = key;
+    return true;
+  };
+  json parsed = json::parse(text, look, false);
+  if (parsed.is_discarded()) return json();
+  if (twice.empty()) return parsed;
+  return invalid_argument(kConfig, "'", twice.substr(0, 64), "': expected it once, found it twice");
+}
+
+/// Values of an enum, as protobuf's JSON is read here, go by their letters, small or large.
+std::string in_capitals(std::string text) {
+  for (char& letter : text) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return text;
+}
+
 bool asks_nothing(const json& value) {
-  return value.empty() || value == "" || value == false || value == "FORMAT_NONE";
+  if (value.is_string() && in_capitals(value.get<std::string>()) == "FORMAT_NONE") return true;
+  return value.empty() || value == "" || value == false;
 }
 
 Status check_fields(const json& config) {
@@ -167,7 +197,8 @@ Status read_version_policy(const json& config, LoadConfig& to) {
 
 Result<std::optional<DType>> read_data_type(const json& tensor) {
   constexpr std::string_view kType = "TYPE_";
-  PENSTOCK_TRY(const auto text, text_at(tensor, "data_type"));
+  PENSTOCK_TRY(const auto given, text_at(tensor, "data_type"));
+  const auto text = in_capitals(given);
   if (text.empty()) return std::optional<DType>();
   if (text == "TYPE_STRING") return std::optional(DType::kString);
   auto dtype = text.starts_with(kType)
@@ -175,7 +206,7 @@ Result<std::optional<DType>> read_data_type(const json& tensor) {
                    : Result<DType>(invalid_argument("expected one such as TYPE_FP32"));
   if (dtype) return std::optional(*dtype);
   return invalid_argument(kConfig, "'data_type': expected one such as TYPE_FP32, found '",
-                          text.substr(0, 64), "'");
+                          given.substr(0, 64), "'");
 }
 
 Result<ConfiguredTensor> read_tensor(const json& given, const char* field) {
@@ -254,7 +285,7 @@ Result<LoadConfig> read_config(const std::string& model, const std::string& text
   if (Status fits = check_nesting(text); !fits) {
     return invalid_argument(kConfig, fits.error().reason);
   }
-  const json parsed = json::parse(text, nullptr, false);
+  PENSTOCK_TRY(const json parsed, parse(text));
   if (!parsed.is_object()) return invalid_argument(kConfig, "expected a JSON object");
   const json config = with_names_of_fields(parsed);
   PENSTOCK_CHECK_OK(check_fields(config));
