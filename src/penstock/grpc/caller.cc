@@ -22,6 +22,10 @@ std::string certificate_name(const ::grpc::CallbackServerContext& context) {
 
 Result<std::string> check_caller(const serve::Access& access, serve::Right right,
                                  const ::grpc::CallbackServerContext& context) {
+  if (const auto found = context.client_metadata().count("authorization"); found > 1) {
+    return make_error(Code::kUnauthenticated,
+                      "expected one 'authorization' of the metadata, found ", found);
+  }
   serve::Credentials credentials;
   credentials.token = serve::bearer_token(header_of(context, "authorization"));
   credentials.certificate_name = certificate_name(context);

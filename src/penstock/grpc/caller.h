@@ -12,7 +12,8 @@
 
 namespace penstock::grpc {
 
-/// \returns whose right it is. \error as serve::Access::check()
+/// \returns whose right it is. \error as serve::Access::check(); kUnauthenticated also where the
+/// caller names himself twice.
 Result<std::string> check_caller(const serve::Access& access, serve::Right right,
                                  const ::grpc::CallbackServerContext& context);
 

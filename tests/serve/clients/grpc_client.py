@@ -339,6 +339,14 @@ def ends_a_stream_on_errors(client: Client) -> None:
     fails("NOT_FOUND", "unknown model", list, stream)
 
 
+def names_itself_twice(client: Client) -> None:
+    twice = [("authorization", "Bearer one"), ("authorization", "Bearer two")]
+    sentence = "expected one 'authorization' of the metadata, found 2"
+    fails("UNAUTHENTICATED", sentence, client.raw.ModelInfer, raw_request(), metadata=twice)
+    fails("UNAUTHENTICATED", sentence, list, client.raw.ModelStreamInfer(iter([raw_request()]), metadata=twice))
+    assert client.raw.ModelInfer(raw_request(), metadata=twice[:1]).id == "me"
+
+
 def total(client: Client, number: int | str, add: float, start: bool = False, end: bool = False) -> list:
     array = np.array([add, 2 * add], np.float32)
     answer = client.triton.infer("running", inputs(array), sequence_id=number, sequence_start=start, sequence_end=end)
