@@ -89,6 +89,7 @@ CASES = [
     "streams",
     "streams_errors",
     "ends_a_stream_on_errors",
+    "answers_before_it_ends_a_stream",
     "names_itself_twice",
     "has_sequences",
     "has_sequences_in_streams",

@@ -104,6 +104,7 @@ class StreamCall final : public Reactor, public LastingCall {
     std::string id;
     std::shared_ptr<serve::Call> call;
     std::optional<::grpc::ByteBuffer> reply;
+    std::optional<::grpc::Status> ends;  ///< The stream, with this, in place of the reply.
   };
 
   static constexpr const char* kMethod = "ModelStreamInfer";
@@ -127,7 +128,8 @@ class StreamCall final : public Reactor, public LastingCall {
     if (call != nullptr) call->cancel();
   }
 
-  /// Where there is no memory for the reply, the stream ends: those behind it wait for it.
+  /// Where there is no memory for the reply, the stream ends when its turn comes: those behind it
+  /// wait for it.
   void answer(Slot& slot, Result<serve::Reply> made) {
     ::grpc::ByteBuffer reply;
     bool is_written = false;
@@ -139,15 +141,12 @@ class StreamCall final : public Reactor, public LastingCall {
       return told;
     });
     slot.log.end(status, status.ok() ? reply.Length() : 0);
-    bool ends = false;
     {
       const std::scoped_lock lock(mutex_);
       slot.call = nullptr;
-      ends = (!is_written || (!status.ok() && ends_on_error_)) && !end_;
-      if (ends) end_ = std::move(status);
+      if (!is_written || (!status.ok() && ends_on_error_)) slot.ends = std::move(status);
       slot.reply = std::move(reply);
     }
-    if (ends) cancel_all();
     go_on();
   }
 
@@ -185,11 +184,13 @@ class StreamCall final : public Reactor, public LastingCall {
   /// Whatever can be done now.
   void go_on() {
     std::shared_ptr<Slot> writes;
-    bool reads = false;
+    bool reads = false, ends = false;
     std::optional<::grpc::Status> finishes;
     {
       const std::scoped_lock lock(mutex_);
       if (finished_) return;
+      ends = !end_ && !writing_ && !slots_.empty() && slots_.front()->ends;  // Its turn has come.
+      if (ends) end_ = slots_.front()->ends;
       if (end_) drop_answered();
       if (!writing_ && !slots_.empty() && slots_.front()->reply && !end_) {
         writing_ = true;
@@ -203,6 +204,7 @@ class StreamCall final : public Reactor, public LastingCall {
         finishes = end_ ? *std::move(end_) : all_read_ ? ::grpc::Status::OK : *left_;
       }
     }
+    if (ends) cancel_all();
     if (writes != nullptr) StartWrite(&*writes->reply);
     if (reads) StartRead(&message_);
     if (finishes) Finish(*std::move(finishes));

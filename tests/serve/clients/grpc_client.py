@@ -339,6 +339,18 @@ def ends_a_stream_on_errors(client: Client) -> None:
     fails("NOT_FOUND", "unknown model", list, stream)
 
 
+def answers_before_it_ends_a_stream(client: Client) -> None:
+    """What was asked first is answered first, though the error is known long before."""
+    slow = service_pb2.ModelInferRequest(model_name="slow", id="slow")
+    slow.inputs.add(name="x", datatype="FP32", shape=[1500, 1500])
+    slow.raw_input_contents.append(bytes(4 * 1500 * 1500))
+    slow.outputs.add(name="y").parameters["classification"].int64_param = 1  # A small reply.
+    requests = [slow, raw_request(model_name="none"), raw_request()]
+    stream = client.raw.ModelStreamInfer(iter(requests), metadata=[("triton_grpc_error", "true")])
+    assert next(stream).infer_response.id == "slow"
+    fails("NOT_FOUND", "unknown model", list, stream)
+
+
 def names_itself_twice(client: Client) -> None:
     twice = [("authorization", "Bearer one"), ("authorization", "Bearer two")]
     sentence = "expected one 'authorization' of the metadata, found 2"
