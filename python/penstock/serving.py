@@ -41,8 +41,8 @@ class Serving(Closing):
 
     @property
     def models(self) -> list[str]:
-        """ "NAME version VERSION" of each model that is ready."""
-        return self._core.models()
+        """ "NAME version VERSION" of each model that is ready; none once it is closed."""
+        return self._core.models() if self._end.alive else []
 
     def reload(self) -> None:
         """Reads each model again, while requests go on; none is lost. Raises the first error, of a model

@@ -43,6 +43,7 @@ def test_it_serves_until_the_block_ends(model: Path) -> None:
         assert infer(server.http, "m", [0, 1, 2, 3], name) == expected
         address = server.http
     assert "closed" in repr(server)
+    assert server.models == []
     with pytest.raises(urllib.error.URLError):
         ask(address, "/v2")
     server.close()

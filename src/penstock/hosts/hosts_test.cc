@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -194,6 +195,29 @@ caller: {link: {bandwidth: 1gbit}}
 )"));
   EXPECT_NEAR(found.answer.cost, 6e-3, 1e-6);
   EXPECT_FALSE(shares(found).contains("b:1/cpu:0"));
+}
+
+TEST_F(HostsTest, AreNoPlaceForSomeBaselinesWhichSayWhy) {
+  const auto found = plan(chain(4), hosts(R"(hosts:
+  a: {address: 'a:1', cpus: 1, link: {bandwidth: 1gbit}}
+  b: {address: 'b:1', cpus: 1, link: {bandwidth: 1gbit}}
+caller: {link: {bandwidth: 1gbit}}
+)"));
+  int none = 0;
+  for (const auto& baseline : found.answer.baselines) {
+    EXPECT_THAT(baseline.why_not, Not(HasSubstr("group"))) << baseline.name;
+    if (baseline.name != "replicate_all") continue;
+    ++none;
+    EXPECT_THAT(baseline.why_not, HasSubstr("the caller's cable, which counts as one, computes"));
+  }
+  EXPECT_EQ(none, 1);
+}
+
+TEST_F(HostsTest, AreToBeAskedWhatDevicesTheyHave) {
+  const auto found = hosts("hosts:\n  a: {address: 'a:1'}\n");
+  const auto devices = devices_of(found.hosts.front());
+  ASSERT_FALSE(devices);
+  EXPECT_THAT(devices.error().message(), HasSubstr("(plan --measure), or write 'cpus: 4'"));
 }
 
 TEST_F(HostsTest, KeepToTheirMemory) {

@@ -180,6 +180,7 @@ class Planning {
     PENSTOCK_TRY(auto answer, planner::solve(problem_, search));
     SiteAnswer found{problem_, std::move(answer), {}};
     add_one_host(found.answer);
+    say_why_not(found.answer);
     if (!throughput) {
       found.wires = loads(found.answer.split);
       return found;
@@ -290,6 +291,27 @@ class Planning {
                             (!single->competes() || period_of(split) < period_of(*single->split));
         if (better) *single = std::move(made);
       }
+    }
+  }
+
+  /// The caller's ends are devices and groups of the problem, of which nobody wrote anything.
+  void say_why_not(planner::Answer& answer) const {
+    const auto sends = end_of(cost::kCallerSends), gets = end_of(cost::kCallerGets);
+    const int inputs = static_cast<int>(graph_.nodes.size()), outputs = inputs + 1;
+    const auto mixes_ends = [&](const planner::Stage& stage) {
+      return std::ranges::any_of(stage.devices, [&](int device) {
+        return std::ranges::any_of(stage.groups, [&](int group) {
+          return (group == inputs) != (device == sends.device) ||
+                 (group == outputs) != (device == gets.device);
+        });
+      });
+    };
+    for (auto& baseline : answer.baselines) {
+      if (baseline.why_not.empty() || !baseline.split) continue;
+      if (!std::ranges::any_of(baseline.split->stages, mixes_ends)) continue;
+      baseline.why_not =
+          "over hosts there is none: it gives work to every device, and the caller's cable, which "
+          "counts as one, computes nothing";
     }
   }
 

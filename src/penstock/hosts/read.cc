@@ -186,8 +186,8 @@ Result<std::vector<device::Device>> devices_of(const Host& host) {
   if (devices.empty()) {
     if (!host.cpus) {
       return make_error(Code::kFailedPrecondition,
-                        "neither its CPUs nor its devices are known: start its worker, or write "
-                        "'cpus: 4' or 'devices: cpu:0-3'")
+                        "neither its CPUs nor its devices are known: have its worker asked, which "
+                        "has to run (plan --measure), or write 'cpus: 4' or 'devices: cpu:0-3'")
           .within({Where::kPeer, host.name});
     }
     device::Device all;

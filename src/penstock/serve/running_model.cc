@@ -281,11 +281,24 @@ class RunningModel::Running final : public Call,
   }
 
   Result<Reply> reply_of(pipeline::Output& output) {
-    if (!output.ok()) return output.error();
+    if (!output.ok()) return with_the_clients_times(output.error());
     PENSTOCK_TRY(auto reply, make_reply(request_, model_->interface_, model_->shared_.regions,
                                         output, copies_));
     PENSTOCK_CHECK_OK(charge(reply, model_->shared_.replies, request_.connection));
     return reply;
+  }
+
+  /// A client's patience begins with the request, of which the pipeline knows only what was left.
+  [[nodiscard]] Error with_the_clients_times(Error error) const {
+    const bool in_vain = request_.deadline && out_ >= *request_.deadline;
+    if (error.code != Code::kDeadlineExceeded || !in_vain) return error;
+    const auto us = [this](Clock::time_point time) {
+      return std::chrono::duration_cast<std::chrono::microseconds>(time - request_.received)
+          .count();
+    };
+    error.reason = concat("deadline_exceeded: ", us(out_), " us since the request came, at most ",
+                          us(*request_.deadline), " us allowed");
+    return error;
   }
 
   [[nodiscard]] Times times(Clock::time_point now) const {

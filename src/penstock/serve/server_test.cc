@@ -389,6 +389,19 @@ TEST(ReadInputs, RefusesTruthValuesThatAreNeitherZeroNorOne) {
               HasSubstr("element 2: expected the byte 0 or 1, as it is BOOL, found 2"));
 }
 
+TEST_F(ServerTest, TellsAClientWhoseTimeIsOverHowLongItWas) {
+  add_model("double", "y");
+  start();
+  auto hasty = request("double", 1);
+  hasty.received = Clock::now() - milliseconds(1);  // Before it could be pushed.
+  hasty.set_timeout(1);
+  const auto late = infer(std::move(hasty)).reply.get();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
+  EXPECT_THAT(late.error().message(),
+              HasSubstr(" us since the request came, at most 1 us allowed"));
+}
+
 TEST_F(ServerTest, AFrameInThePipelineIsCancelled) {
   add_model("wait", "y");
   start();
