@@ -339,6 +339,21 @@ def test_a_trace_has_requests_and_what_stages_did_for_them(models: list[str], tm
     assert phases == ["request add", "compute_input", "queue", "compute_infer", "compute_output"]
 
 
+def test_a_trace_has_what_stages_did_before_their_model_was_read_again(models: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    server = Server(models[0], "--trace", str(file))
+    assert server.curl("/v2/models/add/infer", "-d", REQUEST)[0] == 200
+    assert server.curl("/v2/repository/models/add/load", "-d", "{}")[0] == 200
+    assert server.curl("/v2/models/add/infer", "-d", REQUEST)[0] == 200
+    assert server.end() == 0
+    events = json.loads(file.read_text())["traceEvents"]
+    groups = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert groups == {"requests", "add version 1", "add version 1, replaced plan 1 of 1"}
+    asked = {event["args"]["frame"] for event in events if event["name"] == "request add" and event["ph"] == "b"}
+    done = {event["args"]["frame"] for event in events if event["ph"] == "X" and "frame" in event["args"]}
+    assert len(asked) == 2 and asked == done
+
+
 def make_certificates(folder: Path) -> None:
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)

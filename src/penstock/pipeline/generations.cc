@@ -197,6 +197,12 @@ void Generations::note_ended(const State& old) {
   if (std::erase_if(ending_, same) > 0) add_first_calls(old, ended_calls_);
 }
 
+bool Generations::is_over(const State& state) const {
+  const std::scoped_lock lock(mutex_);
+  const auto is_it = [&](const auto& other) { return other.get() == &state; };
+  return std::ranges::none_of(live_, is_it) && std::ranges::none_of(ending_, is_it);
+}
+
 bool Generations::take_pushers_turn() {
   const std::scoped_lock lock(asking_);
   replacing_ = ask_for_turn();
@@ -240,6 +246,7 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     replaced_plans_.reserve(replaced_plans_.size() + 1);
     ending_.reserve(ending_.size() + 1);
     ended_calls_.reserve(most_frames_of_first_calls(old));
+    if (old.journeys) past.make_room();
     live_.push_back(fresh);
     fresh->turns = turns;
     fresh->totals = old.totals;
@@ -248,6 +255,7 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     add_plan(std::move(plan), replaced_plans_);
     first_frame_ = old.source.done();
     ending_.push_back(pushing);
+    if (old.journeys) past.add(pushing);
     old.successor = fresh;
     old.ending.replace();
   }

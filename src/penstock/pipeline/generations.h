@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "penstock/base/cache_line.h"
+#include "penstock/pipeline/past_traces.h"
 #include "penstock/pipeline/state.h"
 #include "penstock/pipeline/stats.h"
 #include "penstock/pipeline/turns.h"
@@ -66,6 +67,10 @@ struct Generations {
   /// Keeps what a generation counted; needs no memory. \pre  its threads have ended, and link() was
   /// called behind it
   void note_ended(const State& old);
+
+  PastTraces past;
+  /// Whether it was replaced, has given all its frames, and has ended.
+  [[nodiscard]] bool is_over(const State& state) const;
 
   /// Takes the pusher's turn, for replace(), which ends it with end_pushers_turn().
   /// False: the pipeline was closed.

@@ -270,7 +270,9 @@ class Pipeline {
   /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
   /// \error kFailedPrecondition  Options::trace was false.
   [[nodiscard]] Result<std::vector<WorkerSpans>> spans() const;
-  /// Chrome/Perfetto JSON of the spans kept: of each worker's last Options::spans_kept.
+  /// Chrome/Perfetto JSON of the spans kept: of each worker's last Options::spans_kept. What plans
+  /// did that were replaced is there too, as lanes of their own, until those behind them had so
+  /// many frames.
   /// \returns how many earlier spans, of all workers together, are no longer among them.
   /// \error kFailedPrecondition  Options::trace was false.
   /// \error kNotFound  there is no such folder.

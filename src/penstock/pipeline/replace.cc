@@ -226,6 +226,8 @@ class Swap {
     PENSTOCK_CHECK_OK(end_the_one_before());
     old_ = generations_.newest();
     if (old_->ending.closed()) return old_->ending.error();
+    generations_.past.settle(options.spans_kept,
+                             [&](const State& state) { return generations_.is_over(state); });
     PENSTOCK_CHECK_OK(check_fits(old_->plan, plan));
     options.stopped = [this, asked = std::move(options.stopped)] {
       return generations_.closed_by() || (asked && asked());

@@ -1601,5 +1601,53 @@ TEST(Replace, LeavesNoThreads) {
   EXPECT_TRUE(comes_true([&] { return threads() <= before; })) << threads();
 }
 
+/// How often the file holds the text.
+std::size_t count_in(const std::filesystem::path& file, const std::string& text) {
+  std::ifstream in(file);
+  const std::string all((std::istreambuf_iterator<char>(in)), {});
+  std::size_t count = 0;
+  for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++count;
+  return count;
+}
+
+TEST(ReplaceTest, ATraceHasWhatThePlansBeforeDid) {
+  constexpr std::size_t kKept = 8;
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "trace.json";
+  const Options options{.trace = true, .spans_kept = kKept};
+  auto network = times(2);
+  auto pipeline = started(network, {}, options);
+  const auto run = [&](int frames) {
+    for (int i = 0; i < frames; ++i) {
+      pushed(*pipeline, 1);
+      EXPECT_EQ(result_of(*pipeline), 4);
+    }
+  };
+  const auto replace_it = [&] {
+    const Status done = replace(*pipeline, network, {}, options);
+    ASSERT_TRUE(done) << done.error().message();
+  };
+  run(3);
+  replace_it();
+  EXPECT_EQ(*pipeline->write_trace(file), 0U);
+  EXPECT_GE(count_in(file, "\"frame 2\""), 2U);  // At both stages.
+  run(4);
+  replace_it();  // Now the first plan's spans are copied.
+  replace_it();  // A plan without a frame is none.
+  run(1);
+  EXPECT_EQ(*pipeline->write_trace(file), 0U);
+  for (int frame = 0; frame < 8; ++frame) {
+    EXPECT_GE(count_in(file, concat("\"frame ", frame, "\"")), 2U) << frame;
+  }
+  EXPECT_GE(count_in(file, "replaced plan 2 of 2"), 1U);
+  EXPECT_EQ(count_in(file, "replaced plan 3"), 0U);
+  run(7);
+  replace_it();
+  replace_it();  // Eight frames of the last one are as many as are kept.
+  EXPECT_EQ(*pipeline->write_trace(file), 2U * 7U);
+  EXPECT_EQ(count_in(file, "\"frame 6\""), 0U);
+  EXPECT_GE(count_in(file, "\"frame 7\""), 2U);
+}
+
 }  // namespace
 }  // namespace penstock::pipeline::replace_test

@@ -1,4 +1,4 @@
-// Pipeline::write_trace(): the spans of the plan that runs.
+// Pipeline::write_trace(): the spans of the plan that runs, and of those before it.
 #include "penstock/base/option_name.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/spans.h"
@@ -35,19 +35,19 @@ Result<std::vector<WorkerSpans>> Pipeline::spans() const {
   return spans;
 }
 
-Result<std::uint64_t> Pipeline::add_trace(TraceFile& trace, const std::string& name) const {
-  PENSTOCK_CHECK_OK(check_traced());
-  const auto [state, lock] = generations_->look();
-  const auto name_of = [&state = *state](int stage) {
+std::uint64_t TraceContent::lost() const {
+  std::uint64_t sum = 0;
+  for (const auto& worker : workers) sum += worker.lost;
+  return sum;
+}
+
+TraceContent content_of(const State& state) {
+  const auto name_of = [&](int stage) {
     return stage < 0 ? std::string() : state.stages[static_cast<std::size_t>(stage)]->plan->name;
   };
   TraceContent content;
-  std::uint64_t lost = 0;
-  for (const auto& worker : state->workers) {
-    content.workers.push_back(worker->meter.spans());
-    lost += content.workers.back().lost;
-  }
-  for (const auto& edge : state->edges) {
+  for (const auto& worker : state.workers) content.workers.push_back(worker->meter.spans());
+  for (const auto& edge : state.edges) {
     TracedEdge traced{.name = edge->name,
                       .from = name_of(edge->from),
                       .bytes = edge->bytes_per_slot(),
@@ -55,9 +55,27 @@ Result<std::uint64_t> Pipeline::add_trace(TraceFile& trace, const std::string& n
     for (const int to : edge->to) traced.to.push_back(name_of(to));
     content.edges.push_back(std::move(traced));
   }
-  if (state->journeys) content.journeys = state->journeys->sorted();
+  if (state.journeys) content.journeys = state.journeys->sorted();
+  return content;
+}
+
+Result<std::uint64_t> Pipeline::add_trace(TraceFile& trace, const std::string& name) const {
+  PENSTOCK_CHECK_OK(check_traced());
+  TraceContent content;
+  const State* newest = nullptr;
+  {
+    const auto [state, lock] = generations_->look();
+    newest = state.get();
+    content = content_of(*state);
+  }
+  // One that takes its place meanwhile has no frames here.
+  const auto past = generations_->past.all_but(newest);
+  for (std::size_t i = 0; i < past.plans.size(); ++i) {
+    write_content(trace, concat(name, ", replaced plan ", i + 1, " of ", past.plans.size()),
+                  past.plans[i]);
+  }
   write_content(trace, name, content);
-  return lost;
+  return content.lost() + past.lost;
 }
 
 }  // namespace penstock::pipeline

@@ -23,7 +23,14 @@ struct TraceContent {
   std::vector<WorkerSpans> workers;
   std::vector<TracedEdge> edges;
   std::vector<Journey> journeys;  ///< By frame.
+
+  /// Earlier spans, of all workers together.
+  [[nodiscard]] std::uint64_t lost() const;
 };
+
+struct State;
+/// Of one plan. \pre  the caller has its State::looked_at.
+TraceContent content_of(const State& state);
 
 /// As one process of the trace: a lane for pushes, one for each worker and each call that it has at
 /// once besides, one for pops. Spans are what a worker computes and what it waits for between: for
