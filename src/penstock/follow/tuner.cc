@@ -13,6 +13,7 @@
 #include "penstock/follow/merge.h"
 #include "penstock/follow/replan.h"
 #include "penstock/follow/variants.h"
+#include "penstock/pipeline/fits.h"
 
 namespace penstock::follow {
 namespace {
@@ -82,6 +83,9 @@ Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> 
                             " of the machine's time, found ", setting.share);
   }
   for (const auto& other : setting.others) {
+    if (const auto fits = pipeline::check_fits(*pipeline->shared_plan(), other.plan); !fits) {
+      return Error(fits.error()).within(concat("package '", other.folder.string(), "'"));
+    }
     if (foretells(other.plan)) continue;
     return invalid_argument("package '", other.folder.string(),
                             "': its plan does not tell what its stages take (predicted_seconds); "

@@ -65,8 +65,9 @@ class Tuner {
   };
 
   /// `package`: what runs. Its folder is read at each swap.
-  /// \error kInvalidArgument    the share is out of range, or one of the others does not tell what
-  ///                            its stages take: names it.
+  /// \error kInvalidArgument    the share is out of range, or one of the others cannot take the
+  ///                            place of what runs (as Pipeline::replace() says), or does not tell
+  ///                            what its stages take: names it.
   /// \error kResourceExhausted  no thread is left.
   static Result<std::unique_ptr<Tuner>> start(std::shared_ptr<pipeline::Pipeline> pipeline,
                                               plan::Package package, Setting setting);

@@ -187,5 +187,20 @@ TEST_F(TunerTest, RefusesASetting) {
   EXPECT_THAT(tuned().error().message(), HasSubstr("'other.penstock'"));
 }
 
+TEST_F(TunerTest, RefusesAPackageThatCannotTakeThePlaceOfWhatRuns) {
+  start();
+  FakeNetwork other;
+  other.input("in").stage("slow", {"in"}, {"end"}, sleeping(std::chrono::milliseconds(1)));
+  other.output("end").finish();
+  other.plan.stages[0].predicted_seconds = 0.001;
+  setting_.others.push_back({other.plan, "other.penstock", nullptr});
+  const auto refused = tuned();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().message(),
+            "package 'other.penstock': the outputs: expected 'out', as the pipeline has them, "
+            "found 'end'");
+}
+
 }  // namespace
 }  // namespace penstock::follow

@@ -8,6 +8,7 @@
 #include "penstock/base/option_name.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
+#include "penstock/pipeline/fits.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/pipeline/worker.h"
@@ -108,6 +109,8 @@ Status check_bound_inputs(const plan::Plan& old, const plan::Plan& fresh) {
                           ", found ", texts(fresh));
 }
 
+}  // namespace
+
 Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   PENSTOCK_CHECK_OK(plan::validate(fresh));
   PENSTOCK_CHECK_OK(check_inputs(old, fresh));
@@ -116,6 +119,8 @@ Status check_fits(const plan::Plan& old, const plan::Plan& fresh) {
   PENSTOCK_CHECK_OK(check_states(old, fresh));
   return check_parameters(old, fresh);
 }
+
+namespace {
 
 // Whether the plan could start again, from the files that it was started from.
 Status check_files(const State& state) {
