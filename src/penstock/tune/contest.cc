@@ -303,7 +303,7 @@ Status Contest::race(Entry& entry, Running& running, double frame_seconds) {
   const auto round = round_for(frame_seconds);
   Running* leader = nullptr;
   if (!setting_.one_at_a_time) {
-    if (auto started = run_best()) {
+    if (auto started = run_best(true)) {
       leader = *started;
     } else if (!lacks_room(started)) {  // Else each runs alone.
       return std::move(started).error();
@@ -443,7 +443,7 @@ Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
     refuse(entries[i], error.message());
     return Ratios();
   };
-  PENSTOCK_TRY(const auto* const best, run_best());
+  PENSTOCK_TRY(const auto* const best, run_best(false));
   if (best == nullptr || *best_ != entries.front()) return Ratios();
   std::vector<Running> others;
   for (std::size_t i = 1; i < entries.size();) {
@@ -477,16 +477,17 @@ Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
   return Ratios(std::move(ratios));
 }
 
-Result<Running*> Contest::run_best() {
+Result<Running*> Contest::run_best(bool beside_others) {
   while (best_ && !running_best_) {
     PENSTOCK_TRY(auto package, setting_.runners.pack(entries_[*best_].contestant));
     auto running = start(std::move(package));
     if (running) {
       running_best_ = *std::move(running);
       add_side(*running_best_, 1 / entries_[*best_].score);
-    } else if (lacks_room(running) || running.error().code == Code::kCancelled) {
+    } else if ((lacks_room(running) && beside_others) || running.error().code == Code::kCancelled) {
       return std::move(running).error();
     } else {
+      entries_[*best_].lacks_room = lacks_room(running);
       refuse(*best_, running.error().message());
     }
   }

@@ -112,8 +112,9 @@ class Contest {
   /// The best entry, if any did not fail.
   [[nodiscard]] std::optional<std::size_t> best() const { return best_; }
   /// The best one that starts, running; those that do not are refused. Null: none is left.
-  /// \error kFailedPrecondition  it cannot stand beside what runs; and of the package's folder
-  Result<Running*> run_best();
+  /// \error of the package's folder; kFailedPrecondition, kResourceExhausted: where others run in
+  ///        this process, the best cannot stand beside them, and may well do by itself.
+  Result<Running*> run_best(bool beside_others);
   /// What runs as the best ends, until run_best().
   void rest() { running_best_.reset(); }
   [[nodiscard]] int measured() const { return measured_; }

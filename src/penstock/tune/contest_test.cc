@@ -259,6 +259,22 @@ TEST_F(RaceTest, ABestThatFailsInTheRaceLeavesItsPlace) {
   EXPECT_THAT(contest.entries()[0].way.failure, HasSubstr("a frame failed"));
 }
 
+TEST_F(RaceTest, ABestThatHasNoRoomEvenAloneLeavesItsPlace) {
+  machine_.plans = {{"hungry", at(100)}, {"frugal", at(60)}};
+  auto contest = this->contest();
+  enter(contest, "frugal");
+  enter(contest, "hungry");
+  contest.rest();
+  machine_.plans["hungry"].fails_to_start =
+      make_error(Code::kResourceExhausted, "no thread could be started");
+  EXPECT_FALSE(contest.run_best(true)) << "what runs beside it may be to blame";
+  const auto running = contest.run_best(false);
+  ASSERT_TRUE(running) << running.error().message();
+  EXPECT_EQ((*running)->package.plan.model, "frugal");
+  EXPECT_THAT(contest.entries()[1].way.failure, HasSubstr("no thread could be started"));
+  EXPECT_TRUE(contest.entries()[1].lacks_room);
+}
+
 TEST_F(RaceTest, WhatHasNoRoomBesideTheBestRunsWithoutIt) {
   machine_.plans = {{"small", at(50)}, {"large", at(80)}};
   machine_.plans["large"].large = true;

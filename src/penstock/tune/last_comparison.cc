@@ -74,7 +74,12 @@ Status run_simple(Context& context, double seconds) {
   }
   auto& now = context.report.now;
   for (;;) {
-    PENSTOCK_TRY(auto* const running, contest.run_best());
+    auto started = contest.run_best(true);
+    if (!started && started.error().code != Code::kCancelled) {
+      simple.rest();  // They are all that runs beside it.
+      started = contest.run_best(false);
+    }
+    PENSTOCK_TRY(auto* const running, std::move(started));
     if (running == nullptr) return no_plan(context);
     PENSTOCK_TRY(now, simple.run_beside(*running, seconds, contest.rounds()));
     if (now.plan.failure.empty()) return {};
@@ -97,7 +102,7 @@ Status compare_with_simple(Context& context, Proposals& proposals) {
     }
   }
   report.comparison = report.now;
-  PENSTOCK_TRY(const auto* const running, context.contest->run_best());
+  PENSTOCK_TRY(const auto* const running, context.contest->run_best(true));
   if (running == nullptr) return no_plan(context);
   PENSTOCK_TRY(report.trace, steady_trace(*running));
   return {};
