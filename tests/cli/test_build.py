@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import onnx
 import pytest
 from conftest import save, save_chain, settled, value
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, parser
 
 FIELDS = {"model", "goal", "devices", "chosen", "ways", "simple", "parts", "nodes", "notes", "period_seconds"}
 
@@ -639,6 +640,19 @@ def test_no_mixing_where_it_does_not_win(build, chain, cpu, synthetic):
     synthetic(a={"seconds": {"*": 0.001}}, b={"seconds": {"*": 0.004}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     assert set(backend_of(report).values()) == {"synthetic_a"}, report["ways"]
+
+
+@pytest.mark.sweep(of=3)
+def test_the_sizes_that_open_shapes_were_measured_at_are_told(build, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 0.001}})
+    model = tmp_path / "open.onnx"
+    text = "(float[N,32] x, float[1,32] c) => (float[N,32] y) { a = Relu(x) y = Add(a, c) }"
+    onnx.save(parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g ' + text), model)
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
+    told = [note for note in build(model, *options, budget="1s")["notes"] if "measured at" in note]
+    assert told == ["measured at x=1x32, as its shape is open; --shape says another"]
+    notes = build(model, *options, "--shape", "x=4x32", budget="1s")["notes"]
+    assert [note for note in notes if "measured at" in note] == []
 
 
 @pytest.mark.sweep(of=3)

@@ -199,10 +199,27 @@ Status check_inputs_are_tensors(const Context& context) {
   return {};
 }
 
+/// Of random frames, whose sizes nobody gave.
+void tell_open_sizes(Context& context) {
+  std::vector<std::string> sizes;
+  for (const auto& input : context.whole.plan.inputs) {
+    const auto& dims = input.type.dims;
+    if (std::ranges::all_of(dims, &Dim::fixed)) continue;
+    const auto size = [](const Dim& dim) { return std::to_string(dim.likely()); };
+    sizes.push_back(concat(input.name, "=", join(dims, "x", size)));
+  }
+  if (sizes.empty()) return;
+  context.notes.push_back(concat("measured at ", join(sizes, ", "), ", as ",
+                                 sizes.size() == 1 ? "its shape is" : "their shapes are", " open; ",
+                                 OptionName::kShapes,
+                                 sizes.size() == 1 ? " says another" : " says others"));
+}
+
 /// Random ones, or the user's.
 Status make_frames(Context& context) {
   if (context.options.frames.empty()) {
     warn_of_switches(context);
+    tell_open_sizes(context);
     PENSTOCK_TRY(context.ring,
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
   } else {
