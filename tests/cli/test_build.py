@@ -164,7 +164,7 @@ def test_a_report_says_how_far_the_plan_is_from_the_limit(plain, well):
     assert part["bound"] in ("computing", "moving") and part["limit_seconds"] > 0
     assert part["seconds"] == pytest.approx(sum(report["nodes"][i]["seconds"] for i in part["nodes"]))
     text = well("explain", package).out
-    assert "of what the devices together could do" in text
+    assert "of what the devices together could do" in text and "\n  5.856 kFLOP of fp32 at " in text
     assert "operators Conv (2)" in text and "engine onnxruntime" in text and "waiting and handing over" in text
     shown = well("show", package, "--costs").out
     assert "of the limit" in shown and "conv1" in shown
@@ -640,6 +640,19 @@ def test_no_mixing_where_it_does_not_win(build, chain, cpu, synthetic):
     synthetic(a={"seconds": {"*": 0.001}}, b={"seconds": {"*": 0.004}})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b")
     assert set(backend_of(report).values()) == {"synthetic_a"}, report["ways"]
+
+
+@pytest.mark.sweep(of=3)
+def test_what_a_build_advises_where_a_simple_way_is_faster_hangs_on_what_it_recalled(well, chain, cpu, synthetic):
+    synthetic(a={"seconds": {"*": 0.02}})
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--budget", "1s", "-o", "slow.penstock")
+    faster = r"the simple way 'onnxruntime\S*' was [\d.]+ % faster than the chosen plan; (.*)\n"
+    first = well("build", chain, *options).out
+    (advice,) = re.findall(faster, first)
+    assert advice == "a longer --budget may find a better plan, else run the file that way"
+    assert "--refresh" not in first
+    (advice,) = re.findall(faster, well("explain", "slow.penstock").out)
+    assert advice == "--refresh measures all again"
 
 
 @pytest.mark.sweep(of=3)

@@ -219,7 +219,8 @@ Result<int> run(const BuildOptions& options) {
     json["interrupted"] = report.interrupted;
     print_json(json);
   } else {
-    print(report_text(report) + known_text(report) +
+    const bool measured_now = report.age_seconds <= 0 && report.measured_plans > 0;
+    print(report_text(report, measured_now) + known_text(report) +
           concat("written to '", options.package.string(), "' in ", number(report.seconds, 1),
                  " s, ", counted(report.measured_parts, "part"), " and ",
                  counted(report.measured_plans, "plan"), " measured\n") +

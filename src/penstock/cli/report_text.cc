@@ -108,19 +108,27 @@ std::string handovers_text(const tune::Report& report) {
   return text.empty() ? "" : "hand-overs:\n" + text;
 }
 
+/// "1.25 GFLOP", "640 kFLOP"
+std::string operations(double count) {
+  if (count >= 1e9) return number(count * 1e-9, 3) + " GFLOP";
+  if (count >= 1e6) return number(count * 1e-6, 3) + " MFLOP";
+  if (count >= 1e3) return number(count * 1e-3, 3) + " kFLOP";
+  return number(count, 0) + " FLOP";
+}
+
 /// The whole beside what the machine could do, and what the time of a frame is spent on.
 std::string limit_text(const tune::Report& report) {
   const auto& limit = report.limit;
   if (limit.seconds <= 0) {
     return "\nhow far from the limit: not known; 'penstock build' tells it of what it builds now\n";
   }
-  std::string text = concat(
-      "\nhow far from the limit: ", percent(report.fraction_of_limit()),
-      " of what the devices together could do, whose limit is ", duration(limit.seconds * 1e9),
-      " a frame by ", limit.bound, ":\n  ", number(limit.flops * 1e-9, 3), " GFLOP of fp32 at ",
-      number(limit.flops_per_second * 1e-9, 1), " GFLOP/s, and ",
-      bytes(static_cast<std::uint64_t>(limit.bytes)), " to move at ",
-      number(limit.bytes_per_second * 1e-9, 1), " GB/s from ", limit.level, "\n");
+  std::string text =
+      concat("\nhow far from the limit: ", percent(report.fraction_of_limit()),
+             " of what the devices together could do, whose limit is ",
+             duration(limit.seconds * 1e9), " a frame by ", limit.bound, ":\n  ",
+             operations(limit.flops), " of fp32 at ", number(limit.flops_per_second * 1e-9, 1),
+             " GFLOP/s, and ", bytes(static_cast<std::uint64_t>(limit.bytes)), " to move at ",
+             number(limit.bytes_per_second * 1e-9, 1), " GB/s from ", limit.level, "\n");
   double busy = 0;
   for (const auto& part : report.parts) busy += part.seconds;
   const double all =
@@ -138,7 +146,7 @@ std::string limit_text(const tune::Report& report) {
 }
 
 /// Where a simple way passed the plan in the last comparison: by the medians of its rounds.
-std::string faster_text(const tune::Comparison& comparison, bool latency) {
+std::string faster_text(const tune::Comparison& comparison, bool latency, std::string_view advice) {
   const auto worth = [&](const tune::WayReport& way) {
     return way.failure.empty() ? way.worth(latency) : 0;
   };
@@ -146,12 +154,15 @@ std::string faster_text(const tune::Comparison& comparison, bool latency) {
   if (best == comparison.simple.end() || worth(*best) <= comparison.plan.worth(latency)) return "";
   return concat("in this comparison the simple way '", best->name, "' was ",
                 number((worth(*best) / comparison.plan.worth(latency) - 1) * 100, 1),
-                " % faster than the chosen plan; --refresh measures all again\n");
+                " % faster than the chosen plan; ", advice, "\n");
 }
 
 }  // namespace
 
-std::string report_text(const tune::Report& report) {
+std::string report_text(const tune::Report& report, bool measured_now) {
+  const auto* const advice =
+      measured_now ? "a longer --budget may find a better plan, else run the file that way"
+                   : "--refresh measures all again";
   const bool latency = report.goal == "latency";
   std::string text = concat("model '", report.model, "', goal ", report.goal, ", devices");
   for (const auto& device : report.devices) text += " " + device;
@@ -168,7 +179,7 @@ std::string report_text(const tune::Report& report) {
   if (!simple.empty()) {
     text += "\nsimple ways, on the file as it is:\n" +
             ways_table(report.comparison.listed(), plan.worth(latency), latency) +
-            (plan.worth(latency) > 0 ? faster_text(report.comparison, latency) : "");
+            (plan.worth(latency) > 0 ? faster_text(report.comparison, latency, advice) : "");
   }
   const auto own = std::ranges::find(report.ways, report.chosen, &tune::WayReport::name);
   text += "\nplans:\n" +
