@@ -224,12 +224,13 @@ bool deserves_another_try(const WorkerOutcome& outcome) {
 Result<WorkerOutcome> Profiler::State::run(const Job& job) {
   const auto interrupted = [this] { return this->interrupted(); };
   if (options.elsewhere) return options.elsewhere->run(job, interrupted);
+  const std::chrono::duration<double> silence(options.silence_seconds);
   for (;;) {
     if (!worker) {
-      PENSTOCK_TRY(worker, Worker::start({options.memory_bytes,
-                                          std::chrono::duration<double>(options.silence_seconds)}));
+      PENSTOCK_TRY(worker, Worker::start({options.memory_bytes, silence}));
       memory_given = worker->memory_bytes();
     }
+    worker->set_silence(silence);
     PENSTOCK_TRY(auto outcome, worker->run(job, interrupted));
     const bool was_first = worker->jobs() == 1;
     const bool again = deserves_another_try(outcome);

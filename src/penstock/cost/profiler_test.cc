@@ -221,6 +221,16 @@ TEST_F(ProfilerTest, AHangIsARecordedFailure) {
   EXPECT_EQ(running, (Failure{FailureKind::kHang, "a run did not end within 2 s"}));
 }
 
+TEST_F(ProfilerTest, WhatIsAHangMayBeChangedBetweenCalls) {
+  set(R"("faults": [{"do": "hang", "on": "Abs", "when": "compile"}])");
+  options_.silence_seconds = 6;
+  const auto profiler = start();
+  EXPECT_FALSE(measure(*profiler, {first()})[0]->failure);
+  profiler->options().silence_seconds = 2;
+  EXPECT_EQ(measure(*profiler, {part({NodeId{1}})})[0]->failure,
+            (Failure{FailureKind::kHang, "compiling did not end within 2 s"}));
+}
+
 TEST_F(ProfilerTest, WantOfMemoryIsARecordedFailure) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "under a sanitizer memory is not bounded";

@@ -55,6 +55,8 @@ class Worker {
   /// second): then the process is killed. After kDied and kInterrupted it is of no more use.
   Result<WorkerOutcome> run(const Job& job, const std::function<bool()>& interrupted);
 
+  /// Of the jobs that follow.
+  void set_silence(std::chrono::duration<double> silence) { limits_.silence = silence; }
   [[nodiscard]] std::uint64_t memory_bytes() const { return limits_.memory_bytes; }  ///< 0: all.
   [[nodiscard]] std::int64_t jobs() const { return jobs_; }  ///< Given so far.
 

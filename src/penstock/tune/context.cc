@@ -15,7 +15,9 @@ constexpr double kMostFinal = 6;      ///< and no more than these,
 constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, once that is known.
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
 constexpr double kLeastSilence = 5;   ///< Seconds of compiling, or of one run, that are no hang,
-constexpr double kMostSilence = 60;   ///< by the budget.
+constexpr double kMostSilence = 60;   ///< by the budget;
+constexpr double kPatience = 4;       ///< or so many times what the sure engine's trial took,
+constexpr double kLongestSilence = 300;  ///< but no more than these, which that engine itself has.
 constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
 
 }  // namespace
@@ -68,7 +70,10 @@ double Context::first_plan_seconds() const {
 }
 
 double Context::silence_seconds() const {
-  return std::clamp(options.budget_seconds / 6, kLeastSilence, kMostSilence);
+  const double by_budget = std::clamp(options.budget_seconds / 6, kLeastSilence, kMostSilence);
+  const double sure = shortlist.trial_seconds(kSureEngine);
+  if (sure <= 0) return kLongestSilence;
+  return std::max(by_budget, std::min(kPatience * sure, kLongestSilence));
 }
 
 double Context::rate(double seconds, bool on_each) const {

@@ -56,7 +56,8 @@ struct Context {
   [[nodiscard]] double comparison_seconds() const;
   /// About what it takes to have a first plan, before one is known.
   [[nodiscard]] double first_plan_seconds() const;
-  /// Of compiling, or of one run, that are no hang yet.
+  /// Of compiling, or of one run, that are no hang yet: by the budget, but enough for what takes a
+  /// few times as long as the engine that tells what is right. Before that one was tried, its own.
   [[nodiscard]] double silence_seconds() const;
 
   /// Of the whole network: what writes a state has one instance.

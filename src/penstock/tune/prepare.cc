@@ -326,6 +326,7 @@ Status try_simple(Context& context) {
   const double between = context.spent();
   // Where the database knew the trials, this tells what compiling takes.
   context.shortlist.tried(kSureEngine, (between - ready) / kGateStarts);
+  context.profiler->options().silence_seconds = context.silence_seconds();
   context.say("trying the other simple ways");
   PENSTOCK_CHECK_OK(context.simple->rehearse_others(context.first_plan_seconds()));
   tell_if_too_short(context, first + context.spent() - between);

@@ -14,6 +14,7 @@
 #include "penstock/tune/budget.h"
 #include "penstock/tune/build.h"
 #include "penstock/tune/contest.h"
+#include "penstock/tune/context.h"
 #include "penstock/tune/describe.h"
 #include "penstock/tune/outcome.h"
 #include "penstock/tune/plans.h"
@@ -76,6 +77,22 @@ TEST(BuildTest, WhereTheSystemHasNoThreadThatIsSaid) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   EXPECT_THAT(refused.error().message(), testing::HasSubstr("no thread could be started"));
+}
+
+TEST(BuildTest, WhatTakesNotMuchLongerThanTheReferenceIsNoHang) {
+  const auto graph = weighed({1});
+  const Options options{.budget_seconds = 60};
+  const auto backends = backend::Registry();
+  auto database = cost::Database::in_memory();
+  ASSERT_TRUE(database) << database.error().message();
+  Context context(graph, options, backends, *database);
+  EXPECT_EQ(context.silence_seconds(), 300) << "of the reference itself";
+  context.shortlist.tried(kSureEngine, 0.5);
+  EXPECT_EQ(context.silence_seconds(), 10) << "a sixth of the budget";
+  context.shortlist.tried(kSureEngine, 14.7);
+  EXPECT_DOUBLE_EQ(context.silence_seconds(), 4 * 14.7);
+  context.shortlist.tried(kSureEngine, 200);
+  EXPECT_EQ(context.silence_seconds(), 300);
 }
 
 TEST(ReportTest, LeavesOutWhatDiffersFromRunToRun) {
