@@ -157,7 +157,12 @@ Status make_schema(Connection& connection, const fs::path& file) {
   const auto made = [&]() -> Status {
     PENSTOCK_TRY(const auto version, check_schema(connection, file));
     if (version == kSchemaVersion) return {};
-    PENSTOCK_CHECK_OK(connection.execute(schema_sql(version)));
+    if (auto tables = connection.execute(schema_sql(version)); !tables) {
+      Error error = std::move(tables).error();
+      // Tables of a newer version are there already, or lack what that one adds to.
+      if (error.code == Code::kInternal) error.code = Code::kDataLoss;
+      return error;
+    }
     return connection.execute(concat("PRAGMA user_version = ", kSchemaVersion,
                                      "; PRAGMA application_id = ", kApplicationId));
   }();

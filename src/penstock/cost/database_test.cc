@@ -240,6 +240,17 @@ TEST(DatabaseTest, AnOlderFileIsBroughtUpToDate) {
   EXPECT_EQ(**Database::open(file)->find_peaks("m/1cpu"), peaks(1e11));
 }
 
+TEST(DatabaseTest, AFileWhoseVersionAndTablesContradictIsDamaged) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "costs.db";
+  open(file);
+  ASSERT_TRUE(Connection::open(file, Connection::Mode::kWrite)->execute("PRAGMA user_version = 1"));
+  const auto error = Database::open(file).error();
+  EXPECT_EQ(error.code, Code::kDataLoss);
+  EXPECT_THAT(error.message(), HasSubstr("not a cost database, or damaged ("));
+  EXPECT_THAT(error.message(), HasSubstr("remove it, or name another file"));
+}
+
 TEST(PeaksTest, TheLevelThatHoldsTheBytesCounts) {
   const Peaks known = peaks(1e11);
   EXPECT_EQ(known.flops_per_second(), 1e11);
