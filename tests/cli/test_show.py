@@ -94,7 +94,7 @@ def test_an_unknown_input_in_a_shape_is_refused(penstock, double):
 
 def test_a_malformed_shape_is_refused(penstock, double):
     outcome = penstock("show", double, "--shape", "x=1xtwo")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert "1xtwo" in outcome.error
 
 

@@ -703,7 +703,7 @@ def asks_until_another_answers(client: Client) -> None:
 def computes_requests_together(client: Client) -> None:
     """Of a package whose plan takes up to four frames in one call."""
     for _ in range(20):
-        requests = [raw_request(model_name="batched") for _ in range(24)]
+        requests = [raw_request(model_name="batched") for _ in range(8)]
         for i, request in enumerate(requests):
             request.raw_input_contents[0] = (X + i).tobytes()
         for i, future in enumerate([client.raw.ModelInfer.future(request) for request in requests]):
