@@ -32,6 +32,8 @@ constexpr std::uint64_t kUnits = 32;
 /// Of a weight of f16, as each sum is rounded to f16 anew.
 constexpr std::uint64_t kHalfUnits = 1;
 constexpr std::uint64_t kNoiseSeed = 1;
+/// Of a constant that does not stand in the model's own file: factors do.
+constexpr std::size_t kBesideBytes = std::size_t{64} << 10U;
 constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
 
 /// Whether a node that rounds to steps, or reads what was, takes it: as the size of a step.
@@ -94,7 +96,8 @@ std::size_t shake_constants(graph::Graph& graph, std::uint64_t way) {
 /// What `change` makes of the model; it says how much that is.
 template <typename Change>
 Result<ModelFile> changed_copy(const std::filesystem::path& model, const plan::Package& package,
-                               const backend::Registry& backends, const Change& change) {
+                               const backend::Registry& backends, const graph::WeightStore* weights,
+                               const Change& change) {
   graph::ImportOptions import;
   import.as_is = true;
   PENSTOCK_TRY(auto graph, import_model(model, import, backends, plan::custom_op_files(package)));
@@ -108,7 +111,8 @@ Result<ModelFile> changed_copy(const std::filesystem::path& model, const plan::P
   }
   PENSTOCK_TRY(auto folder, make_temporary_folder());
   std::filesystem::path copy = *folder / "model.onnx";
-  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy, {});
+  const auto written = graph::write_onnx(graph::Subgraph::whole(graph), copy,
+                                         {.external_from_bytes = kBesideBytes, .weights = weights});
   if (!written) return written.error();
   return ModelFile{std::move(copy), std::move(folder)};
 }
@@ -124,7 +128,7 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
     all.emplace_back([model, &package, &backends, settings,
                       way]() -> Result<std::unique_ptr<measure::Reference>> {
       PENSTOCK_TRY(const auto shaken,
-                   changed_copy(model, package, backends, [way](graph::Graph& graph) {
+                   changed_copy(model, package, backends, nullptr, [way](graph::Graph& graph) {
                      return shake_constants(graph, way);
                    }));
       return measure::whole_reference(shaken.file, package, backends, settings);
@@ -136,9 +140,12 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
 measure::MakeReference noisy_reference(const std::filesystem::path& model,
                                        const plan::Package& package,
                                        const backend::Registry& backends,
-                                       const measure::ReferenceSettings& settings) {
-  return [model, &package, &backends, settings]() -> Result<std::unique_ptr<measure::Reference>> {
-    PENSTOCK_TRY(const auto noisy, changed_copy(model, package, backends, [](graph::Graph& graph) {
+                                       const measure::ReferenceSettings& settings,
+                                       const graph::WeightStore* weights) {
+  return [model, &package, &backends, settings,
+          weights]() -> Result<std::unique_ptr<measure::Reference>> {
+    PENSTOCK_TRY(const auto noisy,
+                 changed_copy(model, package, backends, weights, [](graph::Graph& graph) {
                    return graph::add_rounding_noise(graph, kNoiseSeed);
                  }));
     return measure::whole_reference(noisy.file, package, backends, settings);

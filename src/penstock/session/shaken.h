@@ -10,6 +10,9 @@
 #include "penstock/plan/package.h"
 
 namespace penstock {
+namespace graph {
+class WeightStore;
+}
 
 /// Makers of the whole model with every size of a step (QuantizeLinear and its kin) 16 to 48 units
 /// in the last place larger or smaller, in a few ways: where a quantised network rounds what
@@ -28,10 +31,12 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
 /// rounds: see graph::add_rounding_noise(). Where a network subtracts what is almost equal, as a
 /// normalisation of a small signal on a large offset does, two right engines are far apart, and
 /// changed inputs show nothing of it. Making it fails where nothing is changed, and as that of the
-/// others does. What it refers to outlives it.
+/// others does. What it refers to outlives it. `weights`: as in WriteOptions; else the model's
+/// constants stand in a temporary folder once more.
 measure::MakeReference noisy_reference(const std::filesystem::path& model,
                                        const plan::Package& package,
                                        const backend::Registry& backends,
-                                       const measure::ReferenceSettings& settings);
+                                       const measure::ReferenceSettings& settings,
+                                       const graph::WeightStore* weights = nullptr);
 
 }  // namespace penstock

@@ -57,7 +57,8 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference re
       others_(std::move(others)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
-  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone] = setting;
+  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone, weights] =
+      setting;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
   const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
   measure::Ring inputs(ring.begin(), ring.begin() + last);
@@ -69,7 +70,7 @@ Result<Gate> Gate::create(const Setting& setting) {
   };
   std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
   if (optimized) others.emplace_back(run_of({.optimize = true}));
-  others.push_back(noisy_reference(model, package, backends, {}));
+  others.push_back(noisy_reference(model, package, backends, {}, weights));
   const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());

@@ -40,6 +40,7 @@ class Gate {
     /// There is no room for two models: references take turns, and what is wrong is not looked at
     /// again while it runs.
     bool one_at_a_time = false;
+    const graph::WeightStore* weights = nullptr;  ///< Of the model; outlives the gate. Null: none.
   };
   static Result<Gate> create(const Setting& setting);
 
