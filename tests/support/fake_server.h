@@ -47,7 +47,8 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   std::function<::grpc::Status(const inference::ModelInferRequest&)> on_streamed = [](const auto&) {
     return ::grpc::Status::OK;
   };
-  std::atomic<bool> lives{true};  ///< As ServerLive says.
+  std::atomic<bool> lives{true};  ///< As ServerLive says,
+  std::atomic<bool> ready{true};  ///< and ModelReady.
   /// Whether errors in a stream have a code, as ours do.
   std::atomic<bool> tells_codes{true};
 
@@ -89,8 +90,15 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   ::grpc::Status ServerLive(::grpc::ServerContext* /*context*/,
                             const inference::ServerLiveRequest* /*request*/,
                             inference::ServerLiveResponse* response) override {
-    if (!wait_while(hangs_)) return {::grpc::StatusCode::UNAVAILABLE, "stopped"};
+    if (!wait_while(hangs_)) return {::grpc::StatusCode::UNAVAILABLE, kStopped};
     response->set_live(lives);
+    return ::grpc::Status::OK;
+  }
+  ::grpc::Status ModelReady(::grpc::ServerContext* /*context*/,
+                            const inference::ModelReadyRequest* /*request*/,
+                            inference::ModelReadyResponse* response) override {
+    if (!wait_while(hangs_)) return {::grpc::StatusCode::UNAVAILABLE, kStopped};
+    response->set_ready(ready);
     return ::grpc::Status::OK;
   }
   ::grpc::Status ModelMetadata(::grpc::ServerContext* /*context*/,
@@ -122,7 +130,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
       const std::scoped_lock lock(mutex_);
       --in_progress_;
     }
-    if (!goes_on) return {::grpc::StatusCode::UNAVAILABLE, "stopped"};
+    if (!goes_on) return {::grpc::StatusCode::UNAVAILABLE, kStopped};
     std::string values = request->raw_input_contents(0);
     auto* numbers = reinterpret_cast<float*>(values.data());
     for (std::size_t i = 0; i < values.size() / sizeof(float); ++i) numbers[i] *= 2;
@@ -151,7 +159,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
         auto response = answer_streamed(request);
         const std::scoped_lock lock(writes);
         if (!response) {
-          ends = {::grpc::StatusCode::UNAVAILABLE, "stopped"};
+          ends = {::grpc::StatusCode::UNAVAILABLE, kStopped};
           context->TryCancel();
         } else {
           stream->Write(*response);
@@ -163,6 +171,8 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   }
 
  private:
+  static constexpr const char* kStopped = "stopped";
+
   /// Nothing: the server stops.
   std::optional<inference::ModelStreamInferResponse> answer_streamed(
       const inference::ModelInferRequest& request) {
@@ -173,7 +183,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
       ++streamed;
       status = ModelInfer(nullptr, &request, &answer);
     }
-    if (status.error_code() == ::grpc::StatusCode::UNAVAILABLE) return std::nullopt;
+    if (status.error_message() == kStopped) return std::nullopt;
     if (!status.ok()) {
       answer.Clear();
       response.set_error_message(status.error_message());

@@ -23,6 +23,7 @@
 #include "penstock/grpc/client/served_call.h"
 #include "penstock/grpc/client/served_stream.h"
 #include "penstock/grpc/client/thread_room.h"
+#include "penstock/grpc/client/timed_event.h"
 #include "penstock/grpc/inference.grpc.pb.h"
 #include "penstock/tensor/datatype.h"
 
@@ -57,12 +58,43 @@ Result<std::vector<ModelPort>> read_ports(const Messages& messages, Where::Kind 
 
 class Infer;
 
+/// A request that the server has refused for a reason of its own. Its caller is told once it is
+/// known whether the server is lost: it would send the request there again.
+class Refusal final : public TimedEvent, public std::enable_shared_from_this<Refusal> {
+ public:
+  Refusal(std::shared_ptr<ServedCall> call, Error why)
+      : call_(std::move(call)), why_(std::move(why)) {}
+
+  /// At most until the call's deadline. False: its caller has left it.
+  bool wait_until_known(::grpc::CompletionQueue& queue) {
+    if (call_->left()) return false;
+    end_at(call_->deadline_ns(), shared_from_this(), queue);
+    return true;
+  }
+  void tell(bool is_lost) {
+    if (is_lost) why_.code = Code::kUnavailable;
+    call_->end(std::move(why_));
+    clear();
+  }
+
+ private:
+  void too_late() override { call_->end(make_error(Code::kCancelled, "its deadline has passed")); }
+
+  const std::shared_ptr<ServedCall> call_;
+  Error why_;
+};
+
 struct State {
   ~State();
   Status start();
   Status open();  ///< The first connection.
   Result<std::string> find_only_model(const Connection& at, Clock::duration patience);
   Result<ModelInterface> describe(const Connection& to, Clock::duration patience);
+  template <typename Request, typename Response>
+  using Asks = ::grpc::Status (Stub::*)(::grpc::ClientContext*, const Request&, Response*);
+  template <typename Request, typename Response>
+  ::grpc::Status ask_of_model(Asks<Request, Response> asks, const Connection& at,
+                              Clock::duration patience, Response& response);
   Result<bool> has_states(const Connection& at, Clock::duration patience);
   Status check_live(const Connection& at, Clock::duration patience);
   Status check_ready(const Connection& at, Clock::duration patience);
@@ -79,7 +111,7 @@ struct State {
   // On the thread that ends calls.
   void ended(Infer& call);
   void answered();
-  void refused();
+  void refused(std::shared_ptr<ServedCall> call, Error why);
   void stream_ended(const ServedStream& which, Error why);
 
   void watch();  ///< On the thread that watches the peer.
@@ -104,8 +136,9 @@ struct State {
   int running_streams = 0;               // That have not ended yet.
   Clock::duration stream_pause = kFirstTry;
   Clock::time_point next_stream;
-  std::int64_t heard_ns = 0;  // When the peer gave the last sign of life.
-  bool suspect = false;       // It is to be asked at once.
+  std::int64_t heard_ns = 0;                       // When the peer gave the last sign of life.
+  bool suspect = false;                            // It is to be asked at once.
+  std::vector<std::shared_ptr<Refusal>> refusals;  // Of which nobody was told yet.
   bool ends = false;
   std::optional<Error> loss;
   Clock::duration pause = kFirstTry;
@@ -138,6 +171,7 @@ class Infer final : public ServedCall, public QueueEvent {
   void cancel() noexcept override {
     was_left();
     context_.TryCancel();
+    if (over_) end(make_error(Code::kCancelled, "the call was cancelled"));
   }
   /// Its server is lost: ends it as that, whatever becomes of the server meanwhile.
   void lose(const Error& why) {
@@ -148,14 +182,16 @@ class Infer final : public ServedCall, public QueueEvent {
     context_.TryCancel();
   }
 
-  void happened(bool /*ok*/) override { client_.ended(*this); }
-  void tell_end() {
-    if (status_.ok()) return end(parse_answer(answer_));
-    std::unique_lock lock(mutex_);
+  void happened(bool /*ok*/) override {
+    over_ = true;
+    client_.ended(*this);
+  }
+  /// \pre  happened()
+  Result<Answer> outcome() {
+    if (status_.ok()) return parse_answer(answer_);
+    const std::scoped_lock lock(mutex_);
     const bool cancelled = status_.error_code() == ::grpc::StatusCode::CANCELLED;
-    Error why = loss_ && cancelled ? *loss_ : to_error(status_, peer());
-    lock.unlock();
-    end(std::move(why));
+    return loss_ && cancelled ? *loss_ : to_error(status_, peer());
   }
   [[nodiscard]] const ::grpc::Status& status() const { return status_; }
 
@@ -166,7 +202,8 @@ class Infer final : public ServedCall, public QueueEvent {
   std::unique_ptr<::grpc::ClientAsyncResponseReader<::grpc::ByteBuffer>> reader_;
   ::grpc::ByteBuffer answer_;
   ::grpc::Status status_;
-  std::mutex mutex_;  // Guards what follows.
+  std::atomic<bool> over_{false};  // gRPC is done with it.
+  std::mutex mutex_;               // Guards what follows.
   std::optional<Error> loss_;
 };
 
@@ -174,6 +211,7 @@ State::~State() {
   {
     const std::scoped_lock lock(mutex);
     ends = true;
+    for (const auto& refusal : std::exchange(refusals, {})) refusal->tell(false);
     for (const auto& [call, held] : in_flight) call->cancel();
     if (stream != nullptr) stream->break_off();
   }
@@ -211,16 +249,25 @@ Status State::check_live(const Connection& at, Clock::duration patience) {
   return {};
 }
 
-/// Whether it serves the model: a server that leaves lives for as long as its last requests last.
-Status State::check_ready(const Connection& at, Clock::duration patience) {
-  inference::ModelReadyRequest request;
+template <typename Request, typename Response>
+::grpc::Status State::ask_of_model(Asks<Request, Response> asks, const Connection& at,
+                                   Clock::duration patience, Response& response) {
+  Request request;
   request.set_name(model);
   request.set_version(version);
-  inference::ModelReadyResponse response;
-  const auto status = question.run(at, patience, [&](auto& context) {
-    return Stub(at.channel()).ModelReady(&context, request, &response);
+  return question.run(at, patience, [&](auto& context) {
+    Stub stub(at.channel());
+    return (stub.*asks)(&context, request, &response);
   });
-  if (!status.ok() || response.ready()) return {};  // Any other answer says nothing of it.
+}
+
+/// Whether it serves the model: a server that leaves lives for as long as its last requests last.
+Status State::check_ready(const Connection& at, Clock::duration patience) {
+  inference::ModelReadyResponse response;
+  const auto status = ask_of_model(&Stub::ModelReady, at, patience, response);
+  const bool unknown = status.error_code() == ::grpc::StatusCode::NOT_FOUND;
+  const bool says_so = unknown || (status.ok() && !response.ready());
+  if (!says_so) return {};  // Any other answer says nothing of it.
   return make_error(Code::kUnavailable, "says that it is not ready")
       .within({Where::kModel, model})
       .within({Where::kPeer, options.address});
@@ -248,13 +295,8 @@ Result<std::string> State::find_only_model(const Connection& at, Clock::duration
 }
 
 Result<ModelInterface> State::describe(const Connection& to, Clock::duration patience) {
-  inference::ModelMetadataRequest request;
-  request.set_name(model);
-  request.set_version(version);
   inference::ModelMetadataResponse response;
-  const auto status = question.run(to, patience, [&](auto& context) {
-    return Stub(to.channel()).ModelMetadata(&context, request, &response);
-  });
+  const auto status = ask_of_model(&Stub::ModelMetadata, to, patience, response);
   if (!status.ok()) return to_error(status, options.address);
   const auto placed = [&](Error error) {
     return std::move(error).within({Where::kModel, model}).within({Where::kPeer, options.address});
@@ -276,13 +318,8 @@ Result<ModelInterface> State::describe(const Connection& to, Clock::duration pat
 
 /// Servers that do not tell have none.
 Result<bool> State::has_states(const Connection& at, Clock::duration patience) {
-  inference::ModelConfigRequest request;
-  request.set_name(model);
-  request.set_version(version);
   inference::ModelConfigResponse response;
-  const auto status = question.run(at, patience, [&](auto& context) {
-    return Stub(at.channel()).ModelConfig(&context, request, &response);
-  });
+  const auto status = ask_of_model(&Stub::ModelConfig, at, patience, response);
   const auto code = status.error_code();
   if (code == ::grpc::StatusCode::UNAVAILABLE || code == ::grpc::StatusCode::CANCELLED ||
       code == ::grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -335,15 +372,16 @@ void State::ended(Infer& call) {
     const std::scoped_lock lock(mutex);
     held = std::move(in_flight.extract(&call).mapped());
     news = ends;
-    const bool unavailable = code == ::grpc::StatusCode::UNAVAILABLE;
     if (code == ::grpc::StatusCode::OK) heard_ns = now_ns();
-    if (unavailable && !loss) {
-      suspect = news = true;
-      broke = connection->broken();
-    }
+    broke = code == ::grpc::StatusCode::UNAVAILABLE && !loss && connection->broken();
   }
   if (broke) lose(to_error(call.status(), options.address));
-  held->tell_end();
+  auto outcome = held->outcome();
+  if (is_refusal(outcome)) {
+    refused(std::move(held), std::move(outcome).error());
+  } else {
+    held->end(std::move(outcome));
+  }
   if (news) changed.notify_all();
 }
 
@@ -353,13 +391,20 @@ void State::answered() {
   stream_pause = kFirstTry;
 }
 
-/// It may be leaving: a stream ends later than that is said in it.
-void State::refused() {
+/// The server may be leaving, or has unloaded the model: it lives, and a stream of it, all the
+/// same.
+void State::refused(std::shared_ptr<ServedCall> call, Error why) {
+  const auto refusal = std::make_shared<Refusal>(std::move(call), std::move(why));
+  bool waits = false;
   {
     const std::scoped_lock lock(mutex);
-    if (loss) return;
-    suspect = true;
+    if (!loss && !ends) {
+      suspect = true;
+      waits = refusal->wait_until_known(queue);
+      if (waits) refusals.push_back(refusal);
+    }
   }
+  if (!waits) refusal->tell(false);
   changed.notify_all();
 }
 
@@ -385,6 +430,7 @@ void State::stream_ended(const ServedStream& which, Error why) {
 void State::lose(Error told) {
   std::vector<std::shared_ptr<Infer>> calls;
   std::shared_ptr<ServedStream> broken;
+  std::vector<std::shared_ptr<Refusal>> refused;
   told.code = Code::kUnavailable;
   {
     const std::scoped_lock lock(mutex);
@@ -396,8 +442,10 @@ void State::lose(Error told) {
     next_try = Clock::now() + pause;
     for (const auto& [call, held] : in_flight) calls.push_back(held);
     broken = std::exchange(stream, nullptr);
+    refused = std::exchange(refusals, {});
   }
   for (const auto& call : calls) call->lose(told);
+  for (const auto& refusal : refused) refusal->tell(true);
   if (broken != nullptr) {
     broken->lose(told);
     broken->break_off();
@@ -414,19 +462,20 @@ void State::watch_once(std::unique_lock<std::mutex>& lock) {
   changed.wait_for(lock, interval(), [&] { return ends || suspect || loss; });
   const bool heard = now_ns() - heard_ns < interval().count();
   if (ends || loss || (heard && !suspect)) return;
-  const bool refused = std::exchange(suspect, false);
+  const bool refuses = std::exchange(suspect, false);
+  const auto refused = std::exchange(refusals, {});
   const Connection asked = *connection;
   lock.unlock();
   Status live = check_live(asked, answer_time());
-  if (live && refused) live = check_ready(asked, answer_time());
+  if (live && refuses) live = check_ready(asked, answer_time());
+  const bool is_gone = !live;
   lock.lock();
-  if (live) {
-    heard_ns = now_ns();
-  } else if (!ends) {
-    lock.unlock();
-    lose(std::move(live).error());
-    lock.lock();
-  }
+  if (!is_gone) heard_ns = now_ns();
+  const bool tells = is_gone && !ends;
+  lock.unlock();
+  if (tells) lose(std::move(live).error());
+  for (const auto& refusal : refused) refusal->tell(is_gone);
+  lock.lock();
 }
 
 /// The model may be another one than before: then the peer stays lost.
@@ -472,7 +521,7 @@ std::shared_ptr<ServedStream> State::open_stream() {
       .queue = queue,
       .address = options.address,
       .answered = [this] { answered(); },
-      .refused = [this] { refused(); },
+      .refused = [this](auto call, auto why) { refused(std::move(call), std::move(why)); },
       .ended = [this](auto& which, auto why) { stream_ended(which, std::move(why)); }});
   ++running_streams;
   stream->begin(*connection, kStreamInfer, queue);

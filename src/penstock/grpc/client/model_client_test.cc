@@ -42,6 +42,10 @@ struct Called {
   }
 };
 
+::grpc::Status leaves() {
+  return {::grpc::StatusCode::UNAVAILABLE, "it leaves"};
+}
+
 /// Each test with a server that has streams, and with one that has not.
 class ModelClientTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -278,6 +282,57 @@ TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   EXPECT_THAT(y.as<float>(), ElementsAre(8));
 }
 
+/// Its frame would go there again at once, and be refused as often as it may be tried.
+TEST_P(ModelClientTest, ARefusedCallEndsOnceItIsKnownWhetherTheServerIsLost) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) { return leaves(); };
+  server.lives = false;
+  Tensor y;
+  EXPECT_EQ(end(*begin(**client, numbers({1})), y).error().code, Code::kUnavailable);
+  EXPECT_TRUE((*client)->is_lost());
+}
+
+TEST_P(ModelClientTest, AServerThatHasUnloadedTheModelIsLost) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) {
+    return ::grpc::Status(::grpc::StatusCode::NOT_FOUND, "unknown model");
+  };
+  Tensor y;
+  EXPECT_EQ(end(*begin(**client, numbers({1})), y).error().code, Code::kNotFound);
+  EXPECT_FALSE((*client)->is_lost());
+  server.ready = false;
+  EXPECT_EQ(end(*begin(**client, numbers({1})), y).error().code, Code::kUnavailable);
+  EXPECT_TRUE((*client)->is_lost());
+}
+
+TEST_P(ModelClientTest, AServerThatRefusesAndLivesIsNotLost) {
+  const auto client = connect();
+  server.on_infer = [](const auto&, auto&) { return leaves(); };
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({1})), y);
+  EXPECT_EQ(ended.error().code, Code::kUnavailable);
+  EXPECT_THAT(ended.error().message(), HasSubstr("it leaves"));
+  EXPECT_FALSE((*client)->is_lost());
+}
+
+TEST_P(ModelClientTest, ARefusedCallEndsInTimeWhereTheServerHangsThen) {
+  const auto client = connect();
+  server.on_infer = [this](const auto&, auto&) {
+    server.hang(true);
+    return leaves();
+  };
+  Tensor y;
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  auto late = begin(**client, numbers({1}), {.deadline_ns = soon.time_since_epoch().count()});
+  EXPECT_EQ(end(*late, y).error().code, Code::kCancelled);
+  server.hang(false);
+  auto left = begin(**client, numbers({1}));
+  EXPECT_FALSE(left->wait(now_ns() + 50'000'000));
+  left->cancel();
+  EXPECT_EQ(end(*left, y).error().code, Code::kCancelled);
+  server.hang(false);
+}
+
 TEST_P(ModelClientTest, AServerThatReturnsIsTakenBack) {
   patience = kShort;
   const auto client = connect_at_last();
@@ -421,23 +476,6 @@ TEST_P(StreamTest, AServerThatEndsItsStreamAtAnErrorIsAskedByCallsOfTheirOwn) {
   Tensor y;
   ASSERT_TRUE(end(*begin(**client, numbers({1})), y));
   EXPECT_EQ(server.streamed, 0);
-}
-
-/// One that leaves may answer so for as long as its patience lasts.
-TEST_P(StreamTest, AServerThatRefusesAllInAStreamAndDoesNotLiveIsLost) {
-  const auto client = connect();
-  server.on_infer = [](const auto&, auto&) {
-    return ::grpc::Status(::grpc::StatusCode::UNAVAILABLE, "it leaves");
-  };
-  server.lives = false;
-  const Tensor x = numbers({1});
-  const Tensor* const inputs[] = {&x};
-  Tensor y;
-  while (!(*client)->is_lost()) {
-    const auto call = (*client)->infer(inputs, {});
-    if (call) EXPECT_EQ(end(**call, y).error().code, Code::kUnavailable);
-  }
-  EXPECT_GT(server.streamed, 0);
 }
 
 TEST_P(StreamTest, UnaryCallsMayBeAskedFor) {

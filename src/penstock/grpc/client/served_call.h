@@ -14,6 +14,13 @@
 
 namespace penstock::grpc {
 
+/// Whether the server gave no answer for a reason of its own, and another one may give one.
+inline bool is_refusal(const Result<Answer>& outcome) {
+  if (outcome) return false;
+  const Code code = outcome.error().code;
+  return code == Code::kUnavailable || code == Code::kNotFound;
+}
+
 class ServedCall : public InferCall {
  public:
   /// `outputs` outlives it; `peer` is the server's address.
@@ -28,10 +35,12 @@ class ServedCall : public InferCall {
   Status take(std::span<Tensor* const> outputs, std::uint64_t& allocations) override;
 
   /// How it ended; what is told after that is nothing. Any thread.
-  void end(Result<Answer> outcome);
+  virtual void end(Result<Answer> outcome);
+  [[nodiscard]] bool left() const { return left_; }  ///< By who made it: cancelled.
+  [[nodiscard]] std::int64_t deadline_ns() const { return deadline_ns_; }
 
  protected:
-  void was_left() { left_ = true; }  ///< By who made it: cancelled.
+  void was_left() { left_ = true; }
   [[nodiscard]] const std::string& peer() const { return peer_; }
 
  private:

@@ -21,8 +21,8 @@ class ServedStream::Call final : public ServedCall, public TimedEvent {
         stream_(std::move(stream)),
         number_(number) {}
 
-  void over(Result<Answer> outcome) {
-    end(std::move(outcome));
+  void end(Result<Answer> outcome) override {
+    ServedCall::end(std::move(outcome));
     clear();
   }
   void cancel() noexcept override { leave("the call was cancelled"); }
@@ -33,7 +33,7 @@ class ServedStream::Call final : public ServedCall, public TimedEvent {
   void leave(const char* why) {
     was_left();
     if (const auto stream = stream_.lock()) stream->forget(number_);
-    over(make_error(Code::kCancelled, why));
+    end(make_error(Code::kCancelled, why));
   }
 
   const std::weak_ptr<ServedStream> stream_;
@@ -108,9 +108,12 @@ void ServedStream::received(const ::grpc::ByteBuffer& message) {
     const std::scoped_lock lock(mutex_);
     if (auto found = calls_.extract(number)) call = std::move(found.mapped());
   }
-  const bool refused = !answer->outcome && answer->outcome.error().code == Code::kUnavailable;
-  refused ? options_.refused() : options_.answered();
-  if (call != nullptr) call->over(std::move(answer->outcome));
+  auto& outcome = answer->outcome;
+  if (call != nullptr && is_refusal(outcome)) {
+    return options_.refused(std::move(call), std::move(outcome).error());
+  }
+  options_.answered();
+  if (call != nullptr) call->end(std::move(outcome));
 }
 
 void ServedStream::ended(const ::grpc::Status& status) {
@@ -129,7 +132,7 @@ void ServedStream::lose(const Error& why) {
     if (!why_) why_ = why;
     calls.swap(calls_);
   }
-  for (const auto& [number, call] : calls) call->over(why);
+  for (const auto& [number, call] : calls) call->end(why);
 }
 
 }  // namespace penstock::grpc

@@ -23,10 +23,11 @@ class ServedStream final : public ClientStream {
  public:
   /// The functions are called on the thread that reads the queue.
   struct Options {
-    ::grpc::CompletionQueue& queue;                   ///< Which begin() is given.
-    std::string address;                              ///< The server's, for errors.
-    std::function<void()> answered;                   ///< One more request, well or badly,
-    std::function<void()> refused;                    ///< or as unavailable.
+    ::grpc::CompletionQueue& queue;  ///< Which begin() is given.
+    std::string address;             ///< The server's, for errors.
+    std::function<void()> answered;  ///< One more request, well or badly.
+    /// Or is_refusal(): ends the call with that error, soon.
+    std::function<void(std::shared_ptr<ServedCall>, Error)> refused;
     std::function<void(ServedStream&, Error)> ended;  ///< Before its calls end as unavailable.
   };
   explicit ServedStream(Options options) : options_(std::move(options)) {}
