@@ -1,10 +1,10 @@
 // LSTM and GRU: all steps of all directions in one primitive of the library's, or in one kernel.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include "operators.h"
+#include "penstock/base/letters.h"
 #include "pointwise.h"
 #include "recurrence.h"
 
@@ -17,11 +17,6 @@ bool is_given(const Node& node, std::size_t input) {
 
 bool is_wanted(const Node& node, std::size_t output) {
   return node.outputs.size() > output && node.outputs[output] != ValueId::kNone;
-}
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 Status check_activations(const Node& node, const Cell& cell) {

@@ -114,8 +114,7 @@ Result<fs::path> plain_file(const BenchOptions& options, const plan::Package& pa
           ? "the whole model is not at hand, as an application is made from no one file, so "
             "onnxruntime runs its stages joined to one model"
           : "the whole model is not at hand, so onnxruntime runs the package's stages joined to "
-            "one "
-            "model; give the file as it was with --model";
+            "one model; give the file as it was with --model";
   spdlog::warn("{}", report.remark);
   PENSTOCK_TRY(report.whole, write_joined(package));
   return report.whole.file;

@@ -1,10 +1,10 @@
 // Numbers with units, as people write them.
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <span>
 
+#include "penstock/base/letters.h"
 #include "penstock/hosts/hosts.h"
 
 namespace penstock::hosts {
@@ -18,10 +18,8 @@ struct Unit {
 /// A positive number and one of the units, whatever their case; `forms` shows how it is written.
 Result<double> parse_quantity(const std::string& text, std::span<const Unit> units,
                               std::string_view forms) {
-  std::string plain;
-  for (const char c : text) {
-    if (c != ' ') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string plain = lower_case(text);
+  std::erase(plain, ' ');
   double value = 0;
   const auto* end = plain.data() + plain.size();
   const auto [stop, problem] = std::from_chars(plain.data(), end, value);

@@ -1,13 +1,13 @@
 // What makes a plan impossible to run, sentence by sentence.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "penstock/base/letters.h"
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/plan/paths.h"
@@ -614,8 +614,7 @@ std::string without_stage(const Violation& violation) {
 
 bool names_a_place(std::string_view key, std::string_view value) {
   if (value == ".." || value.find_first_of("/\\") != value.npos) return true;
-  std::string lower(key);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = lower_case(std::string(key));
   constexpr std::array kWords = {"path", "file",      "folder",  "dir_",
                                  "_dir", "directory", "library", "context"};
   return lower == "dir" || std::ranges::any_of(kWords, [&](const char* word) {
