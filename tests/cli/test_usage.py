@@ -121,6 +121,20 @@ def test_who_asks_for_the_version_otherwise_is_told_how(penstock, asked):
     assert (refused.code, refused.error) == (2, told)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("-version", "'-version' has one dash: expected '--version'; see 'penstock --help'"),
+        ("build a.onnx -output p", "'-output' has one dash: expected '--output'; see 'penstock build --help'"),
+        ("bench p -seconds=2", "'-seconds=2' has one dash: expected '--seconds=2'; see 'penstock bench --help'"),
+        ("serve a.onnx -listen :80", "'-listen' has one dash: expected '--listen'; see 'penstock serve --help'"),
+    ],
+)
+def test_a_long_option_with_one_dash_is_told_the_other(penstock, line, told):
+    refused = penstock(*line.split())
+    assert (refused.code, refused.error, refused.out) == (2, told, "")
+
+
 @pytest.mark.parametrize("command", ["show", "run", "bench", "verify", "explain", "split -o p", "plan", "build -o p"])
 def test_an_empty_path_is_called_that(penstock, command):
     name, *options = command.split()

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -159,6 +160,17 @@ std::string message_of_surplus(const std::string& given, const CLI::App& command
   return concat("unknown option '", name, "'", takers.empty() ? did_you_mean(name, names) : takers);
 }
 
+/// Of "-output", which CLI11 reads as "-o utput". Empty: there is none such.
+std::string message_of_one_dash(std::span<char* const> given, const CLI::App& app) {
+  for (const std::string_view text : given) {
+    if (text.size() < 3 || text[0] != '-' || text[1] == '-') continue;
+    const auto name = concat("-", text.substr(0, text.find('=')));
+    if (app.get_option_no_throw(name) == nullptr && takers_of(name, app).empty()) continue;
+    return concat("'", text, "' has one dash: expected '-", text, "'");
+  }
+  return {};
+}
+
 /// CLI11 begins with the option's name, and so may the sentence: "--shape: --shape 'x': ...".
 std::string named_once(const std::string& message) {
   const auto colon = message.find(": ");
@@ -170,7 +182,8 @@ std::string named_once(const std::string& message) {
 
 /// CLI11's own words, where they hide what to do. What is unknown comes before what is missing: it
 /// may be that, misspelt.
-std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
+std::string message_of(const CLI::ParseError& error, std::span<char* const> given,
+                       const CLI::App& app) {
   const auto commands = app.get_subcommands();
   const auto surplus = app.remaining(true);
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();
@@ -178,7 +191,9 @@ std::string message_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string message = named_once(error.what());
   constexpr std::string_view kExcludes = " excludes ";
   const auto excludes = message.find(kExcludes);
-  if (commands.empty() && missing) {
+  if (auto one_dash = message_of_one_dash(given, app); !one_dash.empty()) {
+    message = std::move(one_dash);
+  } else if (commands.empty() && missing) {
     message = message_of_command(surplus, app);
   } else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr &&
              excludes != std::string::npos) {
@@ -236,7 +251,7 @@ int run(int argc, char** argv) {
     return app.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
     if (!app.remaining(true).empty()) load_options_of_all(app, chosen);
-    print_error(message_of(error, app));
+    print_error(message_of(error, std::span(argv, static_cast<std::size_t>(argc)), app));
     return kUsage;
   }
   set_up_log(verbosity);
