@@ -11,6 +11,7 @@
 #include <future>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -40,6 +41,7 @@ using function::Outputs;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
@@ -714,6 +716,31 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
               HasSubstr("'dynamic_batching' is not supported"));
   EXPECT_FALSE(server_->load("../new", {"{}", {{"1/model.onnx", ""}}}));
   EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
+}
+
+TEST_F(ServerTest, NamesOfModelsHoldNoControlCharacters) {
+  add_model("double", "y");
+  start();
+  const std::map<std::string, std::string> shown = {{"a\nb", "a\\nb"},
+                                                    {"a\tb", "a\\tb"},
+                                                    {"\x1b[1mb", "\\x1b[1mb"},
+                                                    {"a\xc2\x9bz", "a\\x9bz"},
+                                                    {std::string("a\0b", 3), "a\\x00b"}};
+  for (const auto& [name, as] : shown) {
+    const auto told =
+        concat("expected a model's name without control characters, found '", as, "'");
+    const Status loaded = server_->load(name, {"{}", {{"1/model.onnx", "bytes"}}});
+    ASSERT_FALSE(loaded) << as;
+    EXPECT_EQ(loaded.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(loaded.error().message(), told);
+    for (const auto& text : {name + "=x.onnx", "folder/" + name + ".onnx"}) {
+      const auto source = parse_source(text);
+      ASSERT_FALSE(source) << as;
+      EXPECT_THAT(source.error().message(), HasSubstr(told));
+      EXPECT_THAT(source.error().message(), Not(HasSubstr(name)));
+    }
+  }
+  EXPECT_TRUE(parse_source("caf\xc3\xa9 1=x.onnx"));
 }
 
 /// Whoever sends requests by readiness must not leave a server because a client uploads a model.
