@@ -320,7 +320,7 @@ Result<plan::Package> Repository::load_source(const Source& source) const {
   }
   PENSTOCK_TRY(auto package, app::load_source(source.path, bounds, shared_->backends,
                                               shared_->start.functions, source.settings));
-  PENSTOCK_CHECK_OK(check_tensors(source.config, package.plan));
+  PENSTOCK_CHECK_OK(check_plan(source.config, package.plan));
   return package;
 }
 

@@ -842,7 +842,49 @@ TEST_F(ServerTest, AFieldOfAConfigurationIsObeyedOrRefusedByName) {
               HasSubstr("output 'out': the model has f32[2], the configuration any type[-1];"));
   EXPECT_THAT(told(R"({"input":[{"name":"x","reshape":{"shape":[2]}}]})"),
               HasSubstr("'reshape' is not supported"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","shape":null}]})"),
+              HasSubstr("'input' 'x': unknown field 'shape'"));
   EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
+/// A message that is there asks for something, though it be empty.
+TEST_F(ServerTest, AnEmptyFieldOfAConfigurationIsRefusedWhereItAsksForSomething) {
+  add_model("double", "y");
+  start();
+  const auto told = [&](const std::string& config) {
+    const Status loaded = server_->load("double", {config, {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_THAT(told(R"({"dynamic_batching":{}})"),
+              HasSubstr("'dynamic_batching' is not supported: frames share calls where"));
+  EXPECT_THAT(told(R"({"ensembleScheduling":{}})"),
+              HasSubstr("'ensemble_scheduling' is not supported"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","reshape":{}}]})"),
+              HasSubstr("'reshape' is not supported"));
+  EXPECT_EQ(told(R"({"dynamic_batching":null,"sequence_batching":null,"responseCache":{},
+                     "modelTransactionPolicy":{},"input":[{"name":"x","reshape":null,
+                     "allowRaggedBatch":false,"optional":false}]})"),
+            "");
+}
+
+TEST_F(ServerTest, AConfigurationWithSequencesIsOfAModelWithStates) {
+  add_model("double", "y");
+  add_model("sum", "total", true);
+  start();
+  const auto told = [&](const std::string& model, const std::string& sequences) {
+    const Status loaded =
+        server_->load(model, {concat(R"({"sequence_batching":)", sequences, "}"), {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_THAT(told("double", "{}"),
+              HasSubstr("'sequence_batching': the model has no states, which requests of one "
+                        "sequence would share: bind them by the load parameter 'state:OUT', or "
+                        "leave it out"));
+  EXPECT_EQ(told("double", "null"), "");
+  EXPECT_EQ(told("sum", "{}"), "");
+  EXPECT_THAT(
+      told("sum", R"({"max_sequence_idle_microseconds":5})"),
+      HasSubstr("'sequence_batching' is not supported: expected {}, of a model with states"));
 }
 
 TEST_F(ServerTest, AVersionPolicyChoosesVersions) {
@@ -865,6 +907,10 @@ TEST_F(ServerTest, AVersionPolicyChoosesVersions) {
   EXPECT_THAT(served_with(R"({"specific":{"versions":[7]}})"),
               HasSubstr("'version_policy': version 7 is none of the model's: 1, 2, 3"));
   EXPECT_THAT(served_with(R"({"newest":{}})"), HasSubstr("'version_policy': expected {\"all\""));
+  for (const char* more : {R"({"all":{"but":1}})", R"({"latest":{"versions":[1]}})",
+                           R"({"specific":{"versions":[1],"num_versions":1}})"}) {
+    EXPECT_THAT(served_with(more), HasSubstr("'version_policy': expected {\"all\"")) << more;
+  }
 }
 
 TEST_F(ServerTest, OneFileIsNotSentTwice) {
