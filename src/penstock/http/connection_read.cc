@@ -17,7 +17,7 @@ namespace penstock::http {
 namespace {
 
 Response no_room() {
-  auto response = error_response(503, "too many bodies are here already; try again soon");
+  auto response = error_response(429, "too many bodies are here already; try again soon");
   response.headers.push_back({"Retry-After", "1"});
   return response;
 }

@@ -457,7 +457,7 @@ TEST_F(HttpTest, BoundsTheBodiesThatAreHere) {
   EXPECT_THAT(half.response(), StartsWith("HTTP/1.1 100"));
   const auto refused = ask("POST /echo/x HTTP/1.1\r\nHost: a\r\nContent-Length: 200\r\n\r\n" +
                            std::string(200, 'x'));
-  EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 429"));
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   half.send(std::string(900, 'x'));
   EXPECT_THAT(half.response(), StartsWith("HTTP/1.1 200"));
