@@ -62,6 +62,25 @@ def test_a_plan_tells_what_a_run_needs_to_reach_the_hosts(well, chain, hosts, tm
     assert "hosts 'fast' and 'half' differ" in said and "'defaults'" in said
 
 
+def test_a_plan_takes_options_of_the_way_to_other_machines_and_writes_none(penstock, well, chain, hosts, tmp_path):
+    (tmp_path / "token").write_text("word\n")
+    hosts.write_text(HOSTS.replace("caller:", "defaults: {token_file: token}\ncaller:"))
+    package = tmp_path / "p.penstock"
+    options = ["--backend-option", "remote:patience_ms=4000", "--backend-option", "remote:token_file=other"]
+    told = well("plan", chain, "--hosts", hosts, *options, "-o", package, "--deadline", 1)
+    assert "run it with --backend-option remote:patience_ms=4000 --backend-option remote:token_file=other\n" in told.out
+    assert "patience" not in (package / "plan.json").read_text()
+    refused = penstock("plan", chain, "--devices", "cpu:0", *options, "-o", package)
+    assert "expected options of backend 'onnxruntime', found one of 'remote'" in refused.error
+
+
+def test_a_plan_asks_hosts_by_the_options_of_the_way(well, chain, hosts):
+    hosts.write_text(HOSTS.replace("10.0.0.", "127.0.0."))
+    options = ["--backend-option", "remote:token_file=/nothing/here"]
+    told = well("plan", chain, "--hosts", hosts, "--measure", *options, "--deadline", 1).err
+    assert "'/nothing/here'" in told
+
+
 def test_a_slower_link_is_what_binds_then(well, chain, hosts):
     hosts.write_text(HOSTS.replace("link: {bandwidth: 1gbit", "link: {bandwidth: 1kbit"))
     answer = well("plan", chain, "--hosts", hosts, "--json", "--deadline", 2).json

@@ -15,11 +15,12 @@ inline std::string field(int number, char value) {
   return concat(static_cast<char>(number << 3), value);
 }
 
-/// f (float[n] x) => (float[n] y) { y = Identity(x) }, as an onnx.ModelProto.
-inline std::string identity_model() {
-  const auto value = [](const std::string& name) {
+/// f (float[n] x) => (float[n] y) { y = Identity(x) }, as an onnx.ModelProto. `type`: another one
+/// than float, by its number there.
+inline std::string identity_model(char type = '\1') {
+  const auto value = [type](const std::string& name) {
     const std::string shape = field(1, field(2, "n"));
-    return field(1, name) + field(2, field(1, field(1, '\1') + field(2, shape)));
+    return field(1, name) + field(2, field(1, field(1, type) + field(2, shape)));
   };
   const std::string node = field(1, "x") + field(2, "y") + field(4, "Identity");
   const std::string graph =

@@ -140,19 +140,19 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
   return options;
 }
 
+Result<std::map<std::string, std::string>> to_options_of_the_way(
+    const BackendArguments& arguments) {
+  PENSTOCK_TRY(auto settings, to_backend_options(arguments));
+  return std::move(settings[std::string(plan::kRemoteBackend)]);
+}
+
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
                                                          const BackendArguments& arguments,
                                                          bool elsewhere) {
   PENSTOCK_TRY(const auto settings, to_backend_options(arguments));
   std::map<std::string, std::string> options;
   for (const auto& [name, values] : settings) {
-    if (elsewhere && name == plan::kRemoteBackend) {
-      spdlog::warn(
-          "--backend-option {}:{}: not in the package, as none says how other machines are "
-          "reached; give it to what runs the package, such as 'penstock run'",
-          name, values.begin()->first);
-      continue;
-    }
+    if (elsewhere && name == plan::kRemoteBackend) continue;
     if (name != backend) {
       return invalid_argument("--backend-option: expected options of backend '", backend,
                               "', found one of '", name, "'");

@@ -61,11 +61,14 @@ Result<std::map<std::string, std::map<std::string, std::string>>> to_backend_opt
     const BackendArguments& arguments);
 
 /// Options by name, all of one backend. `elsewhere`: some stages are on other machines, and options
-/// of backend "remote" are left out, with a warning: they are a run's, and no package's.
+/// of backend "remote" are left out: they are a run's, and no package's.
 /// \error kInvalidArgument  one is of another.
 Result<std::map<std::string, std::string>> to_options_of(const std::string& backend,
                                                          const BackendArguments& arguments,
                                                          bool elsewhere = false);
+
+/// Those of backend "remote", the way to other machines.
+Result<std::map<std::string, std::string>> to_options_of_the_way(const BackendArguments& arguments);
 
 /// "NODE=DEVICE" of --pin, the device there or not.
 /// \error kInvalidArgument  "--pin: expected NODE=DEVICE, ...", "--pin c1=gpu: device 'gpu': ..."

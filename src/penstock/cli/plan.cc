@@ -319,7 +319,8 @@ Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
   if (const auto found = backends.find(options.backend); !found) return found.error();
   split.backend = options.backend;
   split.custom_ops = options.engine.custom_ops;
-  PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine));
+  PENSTOCK_TRY(split.backend_options,
+               to_options_of(options.backend, options.engine, !options.hosts.empty()));
   PENSTOCK_TRY(const auto states, to_states(options.states));
   plan::StreamOptions stream;
   PENSTOCK_TRY(stream.streams, to_streams(options.streams));
@@ -410,6 +411,16 @@ Status refuse_with_hosts(const PlanOptions& options) {
                           "that to ask what would be");
 }
 
+/// The file's, reached as the options say where they do.
+Result<hosts::Hosts> read_hosts(const ProblemOptions& options) {
+  PENSTOCK_TRY(auto all, hosts::read_hosts(options.hosts));
+  PENSTOCK_TRY(const auto given, to_options_of_the_way(options.engine));
+  for (auto& host : all.hosts) {
+    for (const auto& [key, value] : given) host.connection[key] = value;
+  }
+  return all;
+}
+
 void warn_of_unknown_links(const hosts::Hosts& all, const hosts::Known& known) {
   const auto ways = hosts::Network(all, known.links).unknown();
   if (ways.empty()) return;
@@ -445,7 +456,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
   hosts::MeasureOptions measuring;
   measuring.backend = options.problem.backend;
   PENSTOCK_TRY(measuring.backend_options,
-               to_options_of(options.problem.backend, options.problem.engine));
+               to_options_of(options.problem.backend, options.problem.engine, true));
   measuring.custom_ops = options.problem.engine.custom_ops;
   measuring.seconds = options.problem.measure_seconds;
   measuring.stop = interrupted;
@@ -458,7 +469,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
 Result<int> plan_hosts(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   PENSTOCK_CHECK_OK(refuse_with_hosts(options));
-  PENSTOCK_TRY(auto all, hosts::read_hosts(options.problem.hosts));
+  PENSTOCK_TRY(auto all, read_hosts(options.problem));
   const auto backends = load_backends();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));

@@ -82,6 +82,17 @@ Result<partition::Lanes> to_lanes(const std::vector<std::string>& lanes) {
   return read;
 }
 
+/// What `options` say of the way to other machines.
+Status warn_of_the_way(const BackendArguments& options) {
+  PENSTOCK_TRY(const auto given, to_options_of_the_way(options));
+  if (given.empty()) return {};
+  spdlog::warn(
+      "--backend-option {}:{}: not in the package, as none says how other machines are "
+      "reached; give it to what runs the package, such as 'penstock run'",
+      plan::kRemoteBackend, given.begin()->first);
+  return {};
+}
+
 Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
   partition::SplitOptions split;
   split.replicas = options.replicas;
@@ -108,6 +119,7 @@ Result<partition::SplitOptions> to_split_options(const SplitOptions& options) {
     elsewhere = elsewhere || std::ranges::any_of(*devices, &device::Device::is_remote);
   }
   PENSTOCK_TRY(split.backend_options, to_options_of(options.backend, options.engine, elsewhere));
+  if (elsewhere) PENSTOCK_CHECK_OK(warn_of_the_way(options.engine));
   return split;
 }
 

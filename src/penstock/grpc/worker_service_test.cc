@@ -144,14 +144,14 @@ class Caller {
   }
 
   ::grpc::Status open_stage(worker::OpenStageResponse& response, const std::string& device = {}) {
-    put(kModelBytes, sha256_of(kModelBytes), kModelBytes.size());
+    put(model, sha256_of(model), model.size());
     ::grpc::ClientContext context;
     worker::OpenStageRequest request;
     request.set_session(id);
     request.set_name("head");
     auto& file = *request.add_files();
     file.set_path("double.onnx");
-    file.set_sha256(sha256_of(kModelBytes));
+    file.set_sha256(sha256_of(model));
     request.set_backend("fake");
     request.set_device(device.empty() ? concat("cpu:", device::inherited_cpus().front()) : device);
     request.set_pinned(true);
@@ -169,6 +169,7 @@ class Caller {
   std::unique_ptr<::grpc::ClientReaderWriter<worker::SessionRequest, worker::SessionResponse>>
       beats;
   std::string id;
+  std::string model = kModelBytes;  // Of stages that are opened.
 
  private:
   ::grpc::ClientContext session_context_;
@@ -435,6 +436,31 @@ TEST(WorkerServiceTest, AnErrorIsThatCallsAlone) {
   const auto right = run.ask(Calls::request(1, stage, {}));
   EXPECT_TRUE(right.raw(0).empty());
   EXPECT_FALSE(right.answer().has_error()) << right.DebugString();
+}
+
+TEST(WorkerServiceTest, TruthValuesThatAreNeitherZeroNorOneAreRefused) {
+  const Worker worker;
+  const auto flags = Type::tensor(DType::kBool, std::vector<Dim>{{.symbol = "n"}});
+  worker.backend().models["double.onnx"] = {
+      {{"x", flags}}, {{"y", flags}}, [](testing::Inputs in, testing::Outputs out) {
+        *out[0] = in[0]->clone();
+        return Status();
+      }};
+  Caller caller(worker);
+  caller.model = testing::identity_model(static_cast<char>(DType::kBool));
+  const auto stage = caller.open_stage();
+  Calls run(caller);
+  const auto ask = [&](const std::string& bytes) {
+    auto request = Calls::request(1, stage, std::vector<float>(bytes.size()));
+    request.mutable_call()->mutable_inputs(0)->set_dtype(static_cast<int>(DType::kBool));
+    request.set_raw(0, bytes);
+    return run.ask(request);
+  };
+  EXPECT_EQ(ask(std::string("\0\1\1", 3)).raw(0), std::string("\0\1\1", 3));
+  const auto refused = read(ask(std::string("\0\1\2", 3)).answer().error());
+  EXPECT_EQ(refused.code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.message(),
+              HasSubstr("element 2: expected the byte 0 or 1, as it is BOOL, found 2"));
 }
 
 TEST(WorkerServiceTest, AnErrorSaysWhere) {

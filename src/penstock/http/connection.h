@@ -91,6 +91,8 @@ class Connection final : public Outlet,
   /// the one before is awaited. At most one such read is under way.
   void watch();
   void seen(error_code failed);
+  /// Whether the answer is there whole, and goes out or is about to.
+  [[nodiscard]] bool is_answered() const;
   void read_head();
   void take_head(error_code failed);
   void route();  ///< Finds the handler, and asks its gate before any of the body is read.

@@ -17,7 +17,7 @@ namespace penstock::http {
 namespace {
 
 Response no_room() {
-  auto response = error_response(503, "too many bodies are here already; try again soon");
+  auto response = error_response(429, "too many bodies are here already; try again soon");
   response.headers.push_back({"Retry-After", "1"});
   return response;
 }
@@ -44,7 +44,18 @@ void Connection::watch() {
                         });
 }
 
+bool Connection::is_answered() const {
+  if (phase_ == Phase::kWriting) return !streams_;
+  const auto exchange = exchange_.lock();
+  return phase_ == Phase::kHandling && (exchange == nullptr || exchange->is_answered());
+}
+
 void Connection::seen(error_code failed) {
+  // The client may have ended its sending alone. If it has left, the writing fails.
+  if (failed == asio::error::eof && is_answered()) {
+    keep_alive_ = false;
+    return;
+  }
   if (failed) return depart();
   if (phase_ == Phase::kIdle) read_head();
   if (phase_ == Phase::kLingering) discard(0);

@@ -48,6 +48,9 @@ class Exchange {
     }
   }
 
+  /// Whole, so that nothing is to be cancelled any more.
+  [[nodiscard]] bool is_answered() const { return answered_ && !streams_; }
+
   /// As Stream::write().
   bool append(std::string text, std::size_t most_waiting) {
     if (gone_ || waiting_ + text.size() > most_waiting) return false;

@@ -86,6 +86,7 @@ class RawClient {
     }
     return held_;
   }
+  void end_sending() const { ::shutdown(socket_, SHUT_WR); }
   void leave() {
     if (socket_ >= 0) ::close(std::exchange(socket_, -1));
   }
@@ -457,7 +458,7 @@ TEST_F(HttpTest, BoundsTheBodiesThatAreHere) {
   EXPECT_THAT(half.response(), StartsWith("HTTP/1.1 100"));
   const auto refused = ask("POST /echo/x HTTP/1.1\r\nHost: a\r\nContent-Length: 200\r\n\r\n" +
                            std::string(200, 'x'));
-  EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 429"));
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   half.send(std::string(900, 'x'));
   EXPECT_THAT(half.response(), StartsWith("HTTP/1.1 200"));
@@ -491,6 +492,28 @@ TEST_F(HttpTest, TellsTheHandlerThatTheClientHasGone) {
     EXPECT_TRUE(at_once);
   }
   EXPECT_EQ(logged(0).status, 499);
+}
+
+TEST_F(HttpTest, AnAnswerThatIsThereReachesAClientThatSendsNoMore) {
+  const auto large = std::make_shared<std::string>(32U << 20U, 'x');
+  router_.add("GET", "/large", {}, [large](const Request&, const Responder& responder) {
+    Response response;
+    response.body.push_back({.bytes = std::as_bytes(std::span(*large)), .owner = large});
+    responder.send(std::move(response));
+  });
+  start();
+  for (int i = 0; i < 50; ++i) {
+    RawClient one = client();
+    one.send("GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+    one.end_sending();
+    EXPECT_EQ(body_of_response(one.rest()), "hello");
+  }
+  RawClient slow = client();
+  slow.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_THAT(slow.until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  slow.end_sending();
+  EXPECT_EQ(body_of_response(slow.rest()).size(), large->size());
+  EXPECT_EQ(logged(50).status, 200);
 }
 
 TEST_F(HttpTest, StreamsUntilItsLastCopyGoes) {

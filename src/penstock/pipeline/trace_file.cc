@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/files.h"
 #include "penstock/base/missing_folder.h"
 
 namespace penstock::pipeline {
@@ -54,8 +53,8 @@ Code code_of(int number) {
 }  // namespace
 
 Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
-  std::ofstream out(file);
-  if (!out) {
+  auto draft = std::make_unique<Draft>(file);
+  if (!draft->out()) {
     const int number = errno;
     const auto folder = file.has_parent_path() ? file.parent_path() : ".";
     return make_error(code_of(number), "trace: cannot write '", file.string(),
@@ -63,13 +62,14 @@ Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
   }
   const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},
                        {"unix_ns", now_of<std::chrono::system_clock>()}};
-  out << R"({"displayTimeUnit":"ns","otherData":)" << clocks.dump() << ",\"traceEvents\":[\n";
-  return TraceFile(file, std::move(out));
+  draft->out() << R"({"displayTimeUnit":"ns","otherData":)" << clocks.dump()
+               << ",\"traceEvents\":[\n";
+  return TraceFile(file, std::move(draft));
 }
 
 void TraceFile::write(const std::string& event) {
-  if (!std::exchange(first_, false)) out_ << ",\n";
-  out_ << event;
+  if (!std::exchange(first_, false)) draft_->out() << ",\n";
+  draft_->out() << event;
 }
 
 int TraceFile::add_process(const std::string& name) {
@@ -132,10 +132,8 @@ void TraceFile::add_counter(int process, const std::string& name, std::int64_t a
 }
 
 Status TraceFile::close() {
-  out_ << "\n]}\n";
-  out_.close();  // Only then is it known that all was written.
-  if (out_) return {};
-  remove_part(name_);
+  draft_->out() << "\n]}\n";
+  if (draft_->commit()) return {};
   return make_error(Code::kResourceExhausted, "trace: cannot write '", name_.string(),
                     "'; is the disk full?");
 }

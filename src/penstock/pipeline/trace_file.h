@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "penstock/base/draft.h"
 #include "penstock/base/result.h"
 
 namespace penstock::pipeline {
@@ -22,6 +23,8 @@ class TraceFile {
   using Value = std::variant<std::uint64_t, double, std::string>;
   using Arguments = std::vector<std::pair<std::string, Value>>;
 
+  /// The file has its name once it is closed; until then, and where it is given up, another one of
+  /// that name stays. Devices, pipes and links are written in place.
   /// \error kNotFound  there is no such folder.
   /// \error kPermissionDenied, kResourceExhausted  it cannot be written.
   static Result<TraceFile> create(const std::filesystem::path& file);
@@ -48,12 +51,12 @@ class TraceFile {
   Status close();
 
  private:
-  TraceFile(std::filesystem::path name, std::ofstream out)
-      : name_(std::move(name)), out_(std::move(out)) {}
+  TraceFile(std::filesystem::path name, std::unique_ptr<Draft> draft)
+      : name_(std::move(name)), draft_(std::move(draft)) {}
   void write(const std::string& event);
 
   std::filesystem::path name_;
-  std::ofstream out_;
+  std::unique_ptr<Draft> draft_;
   bool first_ = true;
   int processes_ = 0;
 };

@@ -146,6 +146,10 @@ std::string server_metadata() {
       {{"name", serve::kServerName}, {"version", version()}, {"extensions", serve::kExtensions}});
 }
 
+std::string model_ready(const std::string& model) {
+  return text_of({{"name", model}, {"ready", true}});
+}
+
 std::string model_metadata(const serve::ModelDescription& model) {
   return text_of({{"name", model.name},
                   {"versions", model.versions},

@@ -19,6 +19,8 @@ int status_of(Code code);
 http::Response response_of(const Error& error);
 
 std::string server_metadata();
+/// Of one that is ready.
+std::string model_ready(const std::string& model);
 std::string model_metadata(const serve::ModelDescription& model);
 std::string model_config(const serve::ModelDescription& model);
 std::string statistics_json(const std::vector<serve::ModelStatistics>& models);

@@ -132,10 +132,10 @@ class Routes {
     answer("GET", "/v2/health/ready", std::nullopt,
            [&server = server_](const Request&) { return yes_or_no("ready", server.ready()); });
     answer_model("GET", "/ready", std::nullopt, [&server = server_](const Request& request) {
-      const auto ready =
-          server.model_ready(captured(request, "model"), captured(request, "version"));
+      const auto model = captured(request, "model");
+      const auto ready = server.model_ready(model, captured(request, "version"));
       if (!ready) return response_of(ready.error());
-      return *ready ? yes_or_no("ready", true)
+      return *ready ? json_response(model_ready(model))
                     : http::error_response(400, "Model version not ready");
     });
   }

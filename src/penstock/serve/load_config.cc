@@ -19,16 +19,22 @@ using nlohmann::json;
 
 constexpr const char* kConfig = "load parameter 'config': ";
 
-constexpr std::array kObeyed = {
-    "name",   "platform",       "backend",        "input",
-    "output", "max_batch_size", "version_policy", "default_model_filename"};
+constexpr std::array kObeyed = {"name",
+                                "platform",
+                                "backend",
+                                "input",
+                                "output",
+                                "max_batch_size",
+                                "version_policy",
+                                "default_model_filename",
+                                "sequence_batching"};
 
 struct Refused {
   const char* field;
   const char* instead;
 };
 
-/// Others that a ModelConfig may have. Empty they ask for nothing.
+/// Others that a ModelConfig may have. Empty they ask for nothing, but for `kAsking`.
 constexpr std::array kRefused = {
     Refused{"backend_config", "leave it out"},
     Refused{"batch_input", "leave it out"},
@@ -48,9 +54,15 @@ constexpr std::array kRefused = {
     Refused{"parameters", "an engine's options are the plan's: send a package"},
     Refused{"response_cache", "leave it out"},
     Refused{"runtime", "leave it out"},
-    Refused{"sequence_batching",
-            "states are bound by the load parameter 'state:OUT', or by a package"},
 };
+
+/// Messages that choose something by being there, empty too.
+constexpr std::array kAsking = {"dynamic_batching", "ensemble_scheduling", "reshape"};
+
+/// Of an input or output, beside those that are read.
+constexpr std::array kOfTensors = {
+    "format",   "reshape",        "is_shape_tensor",        "allow_ragged_batch",
+    "optional", "label_filename", "is_non_linear_format_io"};
 
 /// JSON of protobuf may have names as "maxBatchSize".
 std::string name_of_field(std::string_view key) {
@@ -96,7 +108,8 @@ std::string in_capitals(std::string text) {
   return text;
 }
 
-bool asks_nothing(const json& value) {
+bool asks_nothing(const std::string& field, const json& value) {
+  if (std::ranges::find(kAsking, field) != kAsking.end()) return value.is_null();
   if (value.is_string() && in_capitals(value.get<std::string>()) == "FORMAT_NONE") return true;
   return value.empty() || value == "" || value == false;
 }
@@ -110,7 +123,7 @@ Status check_fields(const json& config) {
       return invalid_argument(kConfig, "unknown field '", key.substr(0, 64), "'; known are ",
                               join(kObeyed, ", "));
     }
-    if (asks_nothing(value)) continue;
+    if (asks_nothing(key, value)) continue;
     return make_error(Code::kUnimplemented, kConfig, "'", key,
                       "' is not supported: ", refused->instead);
   }
@@ -169,9 +182,7 @@ Status read_specific(const json& policy, LoadConfig& to) {
 
 Status read_latest(const json& policy, LoadConfig& to) {
   to.latest = 1;
-  for (const char* key : {"num_versions", "numVersions"}) {
-    const auto found = policy.find(key);
-    if (found == policy.end()) continue;
+  if (const auto found = policy.find("num_versions"); found != policy.end()) {
     PENSTOCK_TRY(to.latest, count_of(*found, "version_policy"));
   }
   if (*to.latest > 0) return {};
@@ -184,11 +195,14 @@ Status read_version_policy(const json& config, LoadConfig& to) {
   if (!found->is_object()) return wrong_kind("version_policy", "an object", *found);
   if (found->empty()) return {};
   const auto& kind = found->begin().key();
-  const auto& policy = found->begin().value();
-  if (found->size() == 1 && policy.is_object()) {
-    if (kind == "all") return {};
-    if (kind == "latest") return read_latest(policy, to);
-    if (kind == "specific") return read_specific(policy, to);
+  if (found->size() == 1 && found->begin().value().is_object()) {
+    const json policy = with_names_of_fields(found->begin().value());
+    const auto has_only = [&](const char* field) {
+      return policy.empty() || (policy.size() == 1 && policy.contains(field));
+    };
+    if (kind == "all" && policy.empty()) return {};
+    if (kind == "latest" && has_only("num_versions")) return read_latest(policy, to);
+    if (kind == "specific" && has_only("versions")) return read_specific(policy, to);
   }
   return invalid_argument(kConfig,
                           "'version_policy': expected {\"all\": {}}, {\"latest\": "
@@ -217,9 +231,14 @@ Result<ConfiguredTensor> read_tensor(const json& given, const char* field) {
   PENSTOCK_TRY(made.dtype, read_data_type(tensor));
   for (const auto& [key, value] : tensor.items()) {
     if (key == "name" || key == "data_type" || key == "dims") continue;
-    if (asks_nothing(value)) continue;
+    if (std::ranges::find(kOfTensors, key) == kOfTensors.end()) {
+      return invalid_argument(kConfig, "'", field, "' '", made.name.substr(0, 64),
+                              "': unknown field '", key.substr(0, 64),
+                              "'; known are name, data_type, dims");
+    }
+    if (asks_nothing(key, value)) continue;
     return make_error(Code::kUnimplemented, kConfig, "'", field, "' '", made.name.substr(0, 64),
-                      "': '", key.substr(0, 64), "' is not supported: leave it out");
+                      "': '", key, "' is not supported: leave it out");
   }
   const auto dims = tensor.find("dims");
   if (dims == tensor.end()) return made;
@@ -245,6 +264,18 @@ Status read_tensors(const json& config, const char* field, std::vector<Configure
     to.push_back(std::move(read));
   }
   return {};
+}
+
+/// It is there for a model whose requests of one sequence share states; such a model has no more
+/// to say.
+Status read_sequences(const json& config, LoadConfig& to) {
+  const auto found = config.find("sequence_batching");
+  if (found == config.end() || found->is_null()) return {};
+  to.sequences = found->is_object() && found->empty();
+  if (to.sequences) return {};
+  return make_error(Code::kUnimplemented, kConfig,
+                    "'sequence_batching' is not supported: expected {}, of a model with states, "
+                    "which are bound by the load parameter 'state:OUT', or by a package");
 }
 
 bool fits(const Type& type, const ConfiguredTensor& wanted) {
@@ -301,6 +332,7 @@ Result<LoadConfig> read_config(const std::string& model, const std::string& text
   PENSTOCK_CHECK_OK(read_version_policy(config, read));
   PENSTOCK_CHECK_OK(read_tensors(config, "input", read.inputs));
   PENSTOCK_CHECK_OK(read_tensors(config, "output", read.outputs));
+  PENSTOCK_CHECK_OK(read_sequences(config, read));
   return read;
 }
 
@@ -320,7 +352,13 @@ Result<std::set<std::uint64_t>> choose_versions(const LoadConfig& config,
   return chosen;
 }
 
-Status check_tensors(const LoadConfig& config, const plan::Plan& plan) {
+Status check_plan(const LoadConfig& config, const plan::Plan& plan) {
+  if (config.sequences && plan.states.empty()) {
+    return invalid_argument(kConfig,
+                            "'sequence_batching': the model has no states, which requests of one "
+                            "sequence would share: bind them by the load parameter 'state:OUT', or "
+                            "leave it out");
+  }
   PENSTOCK_CHECK_OK(check_side(config.inputs, "input", plan.inputs));
   return check_side(config.outputs, "output", plan.outputs);
 }

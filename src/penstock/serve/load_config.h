@@ -25,6 +25,7 @@ struct LoadConfig {
   std::optional<std::uint64_t> latest;          ///< version_policy: so many, the highest ones.
   std::optional<std::set<std::uint64_t>> only;  ///< version_policy: these.
   std::vector<ConfiguredTensor> inputs, outputs;
+  bool sequences = false;  ///< sequence_batching: requests of one sequence share states.
 };
 
 /// Of JSON, with the fields' names as protobuf has them, in either spelling. Each field is obeyed
@@ -39,8 +40,9 @@ Result<LoadConfig> read_config(const std::string& model, const std::string& text
 Result<std::set<std::uint64_t>> choose_versions(const LoadConfig& config,
                                                 const std::set<std::uint64_t>& there);
 
-/// Whether the plan has the inputs and outputs that the configuration says.
-/// \error kInvalidArgument  names the one that is missing, or of another type or shape.
-Status check_tensors(const LoadConfig& config, const plan::Plan& plan);
+/// Whether the plan has the inputs and outputs that the configuration says, and states where it
+/// says sequences.
+/// \error kInvalidArgument  names what is missing, or of another type or shape.
+Status check_plan(const LoadConfig& config, const plan::Plan& plan);
 
 }  // namespace penstock::serve

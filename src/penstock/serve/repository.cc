@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "penstock/app/source.h"
+#include "penstock/base/printable.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 #include "penstock/serve/load_settings.h"
@@ -79,7 +80,7 @@ Result<ModelSource> parse_source(const std::string& text) {
     if (path.stem().extension() == ".penstock") source.name = path.stem().stem().string();
   }
   if (auto named = check_model_name(source.name); !named) {
-    return std::move(named).error().within("'" + text + "'");
+    return std::move(named).error().within("'" + printable(text) + "'");
   }
   return source;
 }
@@ -319,7 +320,7 @@ Result<plan::Package> Repository::load_source(const Source& source) const {
   }
   PENSTOCK_TRY(auto package, app::load_source(source.path, bounds, shared_->backends,
                                               shared_->start.functions, source.settings));
-  PENSTOCK_CHECK_OK(check_tensors(source.config, package.plan));
+  PENSTOCK_CHECK_OK(check_plan(source.config, package.plan));
   return package;
 }
 

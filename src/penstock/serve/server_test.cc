@@ -11,6 +11,7 @@
 #include <future>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -40,6 +41,7 @@ using function::Outputs;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
@@ -716,6 +718,31 @@ TEST_F(ServerTest, UploadsStayInTheirFolder) {
   EXPECT_THAT(load("{}", "1/model.onnx"), HasSubstr("model 'new' version 1"));
 }
 
+TEST_F(ServerTest, NamesOfModelsHoldNoControlCharacters) {
+  add_model("double", "y");
+  start();
+  const std::map<std::string, std::string> shown = {{"a\nb", "a\\nb"},
+                                                    {"a\tb", "a\\tb"},
+                                                    {"\x1b[1mb", "\\x1b[1mb"},
+                                                    {"a\xc2\x9bz", "a\\x9bz"},
+                                                    {std::string("a\0b", 3), "a\\x00b"}};
+  for (const auto& [name, as] : shown) {
+    const auto told =
+        concat("expected a model's name without control characters, found '", as, "'");
+    const Status loaded = server_->load(name, {"{}", {{"1/model.onnx", "bytes"}}});
+    ASSERT_FALSE(loaded) << as;
+    EXPECT_EQ(loaded.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(loaded.error().message(), told);
+    for (const auto& text : {name + "=x.onnx", "folder/" + name + ".onnx"}) {
+      const auto source = parse_source(text);
+      ASSERT_FALSE(source) << as;
+      EXPECT_THAT(source.error().message(), HasSubstr(told));
+      EXPECT_THAT(source.error().message(), Not(HasSubstr(name)));
+    }
+  }
+  EXPECT_TRUE(parse_source("caf\xc3\xa9 1=x.onnx"));
+}
+
 /// Whoever sends requests by readiness must not leave a server because a client uploads a model.
 TEST_F(ServerTest, ItIsReadyWhileAnUploadedVersionComesToStand) {
   add_model("held_sum", "total", true);
@@ -815,7 +842,49 @@ TEST_F(ServerTest, AFieldOfAConfigurationIsObeyedOrRefusedByName) {
               HasSubstr("output 'out': the model has f32[2], the configuration any type[-1];"));
   EXPECT_THAT(told(R"({"input":[{"name":"x","reshape":{"shape":[2]}}]})"),
               HasSubstr("'reshape' is not supported"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","shape":null}]})"),
+              HasSubstr("'input' 'x': unknown field 'shape'"));
   EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
+}
+
+/// A message that is there asks for something, though it be empty.
+TEST_F(ServerTest, AnEmptyFieldOfAConfigurationIsRefusedWhereItAsksForSomething) {
+  add_model("double", "y");
+  start();
+  const auto told = [&](const std::string& config) {
+    const Status loaded = server_->load("double", {config, {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_THAT(told(R"({"dynamic_batching":{}})"),
+              HasSubstr("'dynamic_batching' is not supported: frames share calls where"));
+  EXPECT_THAT(told(R"({"ensembleScheduling":{}})"),
+              HasSubstr("'ensemble_scheduling' is not supported"));
+  EXPECT_THAT(told(R"({"input":[{"name":"x","reshape":{}}]})"),
+              HasSubstr("'reshape' is not supported"));
+  EXPECT_EQ(told(R"({"dynamic_batching":null,"sequence_batching":null,"responseCache":{},
+                     "modelTransactionPolicy":{},"input":[{"name":"x","reshape":null,
+                     "allowRaggedBatch":false,"optional":false}]})"),
+            "");
+}
+
+TEST_F(ServerTest, AConfigurationWithSequencesIsOfAModelWithStates) {
+  add_model("double", "y");
+  add_model("sum", "total", true);
+  start();
+  const auto told = [&](const std::string& model, const std::string& sequences) {
+    const Status loaded =
+        server_->load(model, {concat(R"({"sequence_batching":)", sequences, "}"), {}});
+    return loaded ? std::string() : loaded.error().message();
+  };
+  EXPECT_THAT(told("double", "{}"),
+              HasSubstr("'sequence_batching': the model has no states, which requests of one "
+                        "sequence would share: bind them by the load parameter 'state:OUT', or "
+                        "leave it out"));
+  EXPECT_EQ(told("double", "null"), "");
+  EXPECT_EQ(told("sum", "{}"), "");
+  EXPECT_THAT(
+      told("sum", R"({"max_sequence_idle_microseconds":5})"),
+      HasSubstr("'sequence_batching' is not supported: expected {}, of a model with states"));
 }
 
 TEST_F(ServerTest, AVersionPolicyChoosesVersions) {
@@ -838,6 +907,10 @@ TEST_F(ServerTest, AVersionPolicyChoosesVersions) {
   EXPECT_THAT(served_with(R"({"specific":{"versions":[7]}})"),
               HasSubstr("'version_policy': version 7 is none of the model's: 1, 2, 3"));
   EXPECT_THAT(served_with(R"({"newest":{}})"), HasSubstr("'version_policy': expected {\"all\""));
+  for (const char* more : {R"({"all":{"but":1}})", R"({"latest":{"versions":[1]}})",
+                           R"({"specific":{"versions":[1],"num_versions":1}})"}) {
+    EXPECT_THAT(served_with(more), HasSubstr("'version_policy': expected {\"all\"")) << more;
+  }
 }
 
 TEST_F(ServerTest, OneFileIsNotSentTwice) {

@@ -12,6 +12,7 @@
 #include "penstock/base/files.h"
 #include "penstock/base/folder.h"
 #include "penstock/base/option_name.h"
+#include "penstock/base/printable.h"
 #include "penstock/plan/paths.h"
 
 namespace penstock::serve {
@@ -154,14 +155,18 @@ Status check_options(const std::map<std::string, std::string>& options) {
 }
 
 Status check_model_name(const std::string& name) {
-  const bool blank = name.find_first_not_of(" \t\n") == std::string::npos;
+  const bool blank = name.find_first_not_of(' ') == std::string::npos;
   constexpr std::size_t kMost = 255;
   if (name.size() > kMost) {
     return invalid_argument("expected a model's name of at most ", kMost, " bytes, found ",
-                            name.size(), ": '", name.substr(0, 64), "...'");
+                            name.size(), ": '", printable(name.substr(0, 64)), "...'");
   }
-  const bool wrong = blank || name == "." || name == ".." || name.find('/') != std::string::npos ||
-                     name.find('\0') != std::string::npos;
+  const auto shown = printable(name);
+  if (shown != name) {
+    return invalid_argument("expected a model's name without control characters, found '",
+                            shown.substr(0, 64), "'");
+  }
+  const bool wrong = blank || name == "." || name == ".." || name.find('/') != std::string::npos;
   if (!wrong) return {};
   return invalid_argument("expected a model's name without '/', found '", name.substr(0, 64), "'");
 }

@@ -39,7 +39,8 @@ Error in_senders_words(Error error, const std::filesystem::path& folder, std::st
 /// \error kPermissionDenied  names the option.
 Status check_options(const std::map<std::string, std::string>& options);
 
-/// \error kInvalidArgument  the name of a model is empty, too long, holds '/' or is "..".
+/// \error kInvalidArgument  the name of a model is empty, too long, holds '/' or control
+///                          characters, or is "..".
 Status check_model_name(const std::string& name);
 
 }  // namespace penstock::serve

@@ -78,8 +78,9 @@ def tells_of_itself(client: Client) -> None:
     fails("unknown model", client.triton.get_model_metadata, "none")
     # KServe's client reads what Triton's leaves.
     assert client.ask("GET", "/v2/health/live")[2] == b'{"live":true}'
-    for path in ("/v2/health/ready", "/v2/models/add/ready", "/v2/models/add/versions/1/ready"):
-        assert client.ask("GET", path)[2] == b'{"ready":true}'
+    assert client.ask("GET", "/v2/health/ready")[2] == b'{"ready":true}'
+    for path in ("/v2/models/add/ready", "/v2/models/add/versions/1/ready"):
+        assert client.ask("GET", path)[2] == b'{"name":"add","ready":true}'
 
 
 def infers(client: Client) -> None:
