@@ -211,7 +211,7 @@ Result<Kernel> unary_kernel(const Node& node, DType dtype, const Walk& walk, std
       {"Cos", [](float x) { return std::cos(x); }},
       {"Erf", [](float x) { return std::erf(x); }},
       {"Floor", [](float x) { return std::floor(x); }},
-      {"Sign", [](float x) { return static_cast<float>((x > 0) - (x < 0)); }},
+      {"Sign", [](float x) { return x != x ? x : static_cast<float>((x > 0) - (x < 0)); }},
       {"Sin", [](float x) { return std::sin(x); }}};
   const auto* const found =
       std::ranges::find(kFunctions, node.op, [](const auto& entry) { return entry.first; });

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <set>
 #include <thread>
@@ -958,6 +959,17 @@ TEST_F(OneDnn, RefusesARunWhoseIndexIsOutOfRangeOrWhoseDivisorIsNought) {
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, Code::kInvalidArgument);
   EXPECT_EQ(outcome.error().message(), "an integer is divided by 0");
+}
+
+TEST_F(OneDnn, GivesNoNumberAsTheSignOfWhatIsNone) {
+  Runner runner =
+      runner_of(*backend_, request_for(model_of("(float[3] x) => (float[3] y) { y = Sign(x) }")));
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  Tensor numbers = Tensor::allocate(DType::kF32, {3});
+  std::ranges::copy(std::array<float, 3>{-2, kNone, 0}, numbers.as<float>().begin());
+  std::vector<Tensor> outputs(1);
+  ASSERT_TRUE(runner.run({numbers}, outputs));
+  EXPECT_THAT(outputs[0].as<float>(), testing::ElementsAre(-1, testing::IsNan(), 0));
 }
 
 TEST_F(OneDnn, NamesTheTensorOfAnOpenShape) {

@@ -209,6 +209,10 @@ Error translate(OrtErrorCode code, std::string_view text) {
   if (auto refusal = refusal_of_opset(text)) return *std::move(refusal);
   Error error = unwrapped(code_of(code, text), text.substr(0, text.find('\n')));
   if (error.reason.empty()) error.reason = "ONNX Runtime gives no reason";
+  if (error.reason.find("bad_alloc") != std::string::npos) error.reason = "out of memory";
+  if (error.code == Code::kResourceExhausted) {
+    return std::move(error).adding("; raise the limit of memory (ulimit -v), or run less at once");
+  }
   if (!is_of_unknown_operator(text)) return error;
   return std::move(error).adding(
       concat("; for operators of your own give their library (", OptionName::kCustomOps, ")"));

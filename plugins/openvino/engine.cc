@@ -123,7 +123,9 @@ bool says(std::string_view text, std::string_view words) {
 
 Code code_of(ov_status_e status, std::string_view text) {
   if (status == INFER_CANCELLED) return Code::kCancelled;
-  if (says(text, "bad_alloc")) return Code::kResourceExhausted;
+  if (says(text, "bad_alloc") || says(text, "Failed to allocate ")) {
+    return Code::kResourceExhausted;
+  }
   if (status == NOT_IMPLEMENTED || says(text, "nsupported") || says(text, "not supported") ||
       says(text, "n't support") || says(text, "ot implemented")) {
     return Code::kUnimplemented;
@@ -177,7 +179,10 @@ Error translate(ov_status_e status, std::string_view text) {
   }
   std::string reason = reason_in(lines);
   if (reason.empty()) reason = "OpenVINO gives no reason";
-  return {code_of(status, text), std::move(reason)};
+  if (says(reason, "bad_alloc")) reason = "out of memory";
+  Error error{code_of(status, text), std::move(reason)};
+  if (error.code != Code::kResourceExhausted) return error;
+  return std::move(error).adding("; raise the limit of memory (ulimit -v), or run less at once");
 }
 
 Status Engine::check(ov_status_e status) const {

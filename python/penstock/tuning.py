@@ -34,7 +34,8 @@ class Tuner(Closing):
         share: of the machine's time, 0.001 to 0.5: what each CPU is asked for whether it is idle, at the lowest
             priority, and what starting plans may take.
         packages: others of the same network, of :func:`penstock.build`, that may run too.
-        Raises InvalidArgument where a package does not tell what its stages take.
+        Raises InvalidArgument where a package does not tell what its stages take, FailedPrecondition where the
+        pipeline has a tuner that was not closed: two would swap against each other.
         """
         core = getattr(pipeline, "_core", None)
         if not isinstance(core, _core.Pipeline):

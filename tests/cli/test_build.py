@@ -686,6 +686,20 @@ def test_a_backend_that_hangs_on_an_operator_is_named_and_left_out(build, chain,
     assert backends["relu1"] == backends["relu2"] == "synthetic_b"
     hung = [note for note in report["notes"] if "synthetic_a" in note and "hang" in note]
     assert any("Relu" in note or "the whole network" in note for note in hung), report["notes"]
+    more = "compiling did not end within 5 s|a run did not end within 5 s"
+    for note in hung:
+        assert re.search(rf"hang: ({more}); a larger budget \(--budget\) gives it longer, up to 60 s$", note), note
+
+
+@pytest.mark.sweep(of=3)
+def test_a_backend_that_hangs_on_the_whole_network_is_not_tried_on_it_with_more_threads(build, chain, cpus, synthetic):
+    if len(cpus) < 2:
+        pytest.skip("needs two CPUs")
+    synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": "hang", "on": "Relu"}]}, b={"seconds": {"*": 0.001}})
+    devices = f"cpu:{cpus[0]},cpu:{cpus[1]}"
+    report = build(chain, "--devices", devices, "--backends", "synthetic_a,synthetic_b")
+    assert any("synthetic_a on Conv+Relu+Conv+Relu: hang: " in note for note in report["notes"]), report["notes"]
+    assert not any("synthetic_a" in note and "with 2 threads" in note for note in report["notes"]), report["notes"]
 
 
 @pytest.mark.sweep(of=3)

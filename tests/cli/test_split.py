@@ -32,6 +32,27 @@ def test_the_package_may_be_a_zip(well, chain, tmp_path, cpu):
     assert well("run", target, "--frames", "3", "--json").json["ok"] == 3
 
 
+def modes(path):
+    files = [path, *path.rglob("*")]
+    return {oct(file.stat().st_mode & 0o777) for file in files if file.is_file() and file.name != "plan.json"}
+
+
+@pytest.mark.parametrize("kept", ["w.bin", "kept.onnx"])
+def test_what_others_may_not_read_they_may_not_read_in_a_package(well, chain, tmp_path, kept):
+    model = tmp_path / "kept.onnx"
+    onnx.save(onnx.load(chain), model, save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "w.bin").chmod(0o644)
+    model.chmod(0o644)
+    well("split", model, "--cut", "1", "-o", tmp_path / "open")
+    assert modes(tmp_path / "open") == {"0o644"}
+    (tmp_path / kept).chmod(0o600)
+    well("split", model, "--cut", "1", "--annotate", tmp_path / "annotated.onnx", "-o", tmp_path / "p")
+    well("split", model, "--cut", "1", "-o", tmp_path / "p.zip")
+    well("build", model, "--backends", "onnxruntime", "--budget", "3s", "-o", tmp_path / "built")
+    for made in ("p", "annotated.onnx", "p.zip", "built/stages"):
+        assert modes(tmp_path / made) == {"0o600"}, made
+
+
 MADE_UP = {"HWLOC_SYNTHETIC": "core:4096 pu:1"}
 
 

@@ -34,6 +34,14 @@ def test_it_ends_with_the_pipeline(pipeline: penstock.Pipeline) -> None:
         penstock.Tuner(pipeline)
 
 
+def test_a_second_one_is_refused_while_the_first_lasts(pipeline: penstock.Pipeline) -> None:
+    with penstock.Tuner(pipeline):
+        with pytest.raises(penstock.FailedPrecondition, match=r"has a tuner already: .*; end that first \(close\(\)\)"):
+            penstock.Tuner(pipeline)
+    with penstock.Tuner(pipeline) as another:
+        assert another.report["ended"] == ""
+
+
 def test_what_does_not_tell_its_times_is_refused(pipeline: penstock.Pipeline, model: Path, tmp_path: Path) -> None:
     penstock.split(model, output=tmp_path / "other.penstock").shut_down()
     with pytest.raises(penstock.InvalidArgument, match=r"other\.penstock.*predicted_seconds"):

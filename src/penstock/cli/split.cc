@@ -11,6 +11,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/backend/registry.h"
+#include "penstock/base/permissions.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
@@ -23,6 +24,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/device/device.h"
 #include "penstock/device/topology.h"
+#include "penstock/graph/external_files.h"
 #include "penstock/graph/writer.h"
 #include "penstock/plan/calls.h"
 #include "penstock/session/identify.h"
@@ -138,6 +140,8 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   }
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, write);
   if (!written) return written.error();
+  const auto given = graph::common_permissions(graph.import.file);
+  for (const auto& each : *written) keep_from_others(each, given);
   return {};
 }
 

@@ -230,6 +230,18 @@ TEST(ChoiceTest, LearnsWhatAPlanIsWorth) {
   EXPECT_EQ(machine.running(), kFirst);
 }
 
+TEST(ChoiceTest, TriesOnceWhatForetellsWonders) {
+  auto known = candidates();
+  for (auto& stage : known[kEach].stages) stage.seconds /= 1000;
+  Machine machine(kSplit, known);
+  machine.worth[kEach] = 1.0 / 4000;
+  const auto moves = machine.pass(600);
+  ASSERT_EQ(moves.size(), 2);
+  EXPECT_EQ(moves[0].to, kEach);
+  EXPECT_TRUE(moves[1].back);
+  EXPECT_EQ(machine.running(), kSplit);
+}
+
 TEST(ChoiceTest, StaysWhereThePipelineWaitsForFrames) {
   Machine machine;
   machine.full = false;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/quantile.h"
 #include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
@@ -74,6 +75,29 @@ std::string family_of(const std::vector<std::vector<std::size_t>>& from, const p
   return concat(stages, " x ", plan.stages.front().devices.front().cpus.size());
 }
 
+struct Watched {
+  std::mutex mutex;
+  std::set<const pipeline::Pipeline*> pipelines;
+};
+
+/// By any tuner of the process.
+Watched& watched() {
+  static auto* const all = new Watched;  // A tuner may end after the program's statics.
+  return *all;
+}
+
+/// For the tuner alone, until the last reference goes; null: another one has it.
+std::shared_ptr<const void> claim(const pipeline::Pipeline* pipeline) {
+  {
+    const std::scoped_lock lock(watched().mutex);
+    if (!watched().pipelines.insert(pipeline).second) return nullptr;
+  }
+  return {pipeline, [](const pipeline::Pipeline* of) {
+            const std::scoped_lock lock(watched().mutex);
+            watched().pipelines.erase(of);
+          }};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> pipeline,
@@ -91,8 +115,15 @@ Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> 
                             "': its plan does not tell what its stages take (predicted_seconds); "
                             "'penstock build' writes packages that do");
   }
+  auto claimed = claim(pipeline.get());
+  if (claimed == nullptr) {
+    return make_error(Code::kFailedPrecondition,
+                      "the pipeline has a tuner already: expected one at a time; end that first (",
+                      in_words_of_caller("stop()", "close()"), ")");
+  }
   std::unique_ptr<Tuner> tuner(
       new Tuner(std::move(pipeline), std::move(package), std::move(setting)));
+  tuner->claim_ = std::move(claimed);
   PENSTOCK_CHECK_OK(tuner->probe_.start());
   PENSTOCK_CHECK_OK(start_thread(tuner->thread_, [tuner = tuner.get()] { tuner->run(); }));
   return tuner;
@@ -185,6 +216,7 @@ void Tuner::release() {
   put_.reset();
   setting_.replace = nullptr;
   setting_.swapped = nullptr;
+  claim_.reset();
   pipeline_.reset();
 }
 

@@ -65,10 +65,11 @@ class Tuner {
   };
 
   /// `package`: what runs. Its folder is read at each swap.
-  /// \error kInvalidArgument    the share is out of range, or one of the others cannot take the
-  ///                            place of what runs (as Pipeline::replace() says), or does not tell
-  ///                            what its stages take: names it.
-  /// \error kResourceExhausted  no thread is left.
+  /// \error kInvalidArgument     the share is out of range, or one of the others cannot take the
+  ///                             place of what runs (as Pipeline::replace() says), or does not tell
+  ///                             what its stages take: names it.
+  /// \error kFailedPrecondition  another tuner watches the pipeline, and was not stopped.
+  /// \error kResourceExhausted   no thread is left.
   static Result<std::unique_ptr<Tuner>> start(std::shared_ptr<pipeline::Pipeline> pipeline,
                                               plan::Package package, Setting setting);
   Tuner(const Tuner&) = delete;
@@ -123,6 +124,7 @@ class Tuner {
   std::size_t first_planned_ = 0;         // this one.
   std::optional<Snapshot> before_;        // Of the plan that runs.
   std::shared_ptr<pipeline::Pipeline> pipeline_;
+  std::shared_ptr<const void> claim_;      // That it alone watches the pipeline.
   std::shared_ptr<const plan::Plan> put_;  // What runs, unless others replace it too.
   std::optional<double> longest_start_;
   IdleProbe probe_;

@@ -179,6 +179,19 @@ TEST_F(TunerTest, EndsAloneWhereMemoryIsRefused) {
   EXPECT_THAT((*tuner)->report().ended, HasSubstr("no memory is left"));
 }
 
+TEST_F(TunerTest, IsTheOnlyOneOfItsPipelineWhileItLasts) {
+  start();
+  auto first = tuned();
+  ASSERT_TRUE(first) << first.error().message();
+  const auto second = tuned();
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kFailedPrecondition);
+  EXPECT_EQ(second.error().message(),
+            "the pipeline has a tuner already: expected one at a time; end that first (stop())");
+  (*first)->stop();
+  EXPECT_TRUE(tuned());
+}
+
 TEST_F(TunerTest, RefusesASetting) {
   start(0);
   EXPECT_THAT(tuned().error().message(), HasSubstr("share"));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,8 @@
 
 namespace penstock::graph {
 namespace {
+
+namespace fs = std::filesystem;
 
 enum class Message : std::uint8_t {
   kModel,
@@ -55,9 +58,10 @@ constexpr std::array kSteps = {
     Step{Message::kTensor, onnx::TensorProto::kExternalDataFieldNumber, Message::kEntry},
 };
 
-class Check {
+/// Shows each location to a function, which may refuse it.
+class Walk {
  public:
-  explicit Check(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit Walk(std::function<Status(const std::string& location)> look) : look_(std::move(look)) {}
 
   /// False if the bytes are not well formed, or once a location is refused: see refused().
   bool visit(Message message, std::string_view bytes, int depth = 0) {
@@ -84,22 +88,44 @@ class Check {
       return true;
     });
     if (!whole || key != "location") return whole;
-    if (const auto file = resolve_location(folder_, value); !file) refused_ = file.error();
+    refused_ = look_(value);
     return static_cast<bool>(refused_);
   }
 
-  std::filesystem::path folder_;
+  std::function<Status(const std::string& location)> look_;
   Status refused_;
 };
 
+/// Calls look(file) for each external tensor's file. \error as check_external_files()
+template <typename Look>
+Status visit_files(const fs::path& model, Look look) {
+  PENSTOCK_TRY(const auto mapped, MappedFile::open(model));
+  const auto folder = model.has_parent_path() ? model.parent_path() : fs::path(".");
+  Walk walk([&](const std::string& location) -> Status {
+    PENSTOCK_TRY(const auto file, resolve_location(folder, location));
+    look(file);
+    return {};
+  });
+  if (walk.visit(Message::kModel, mapped->bytes())) return {};
+  if (!walk.refused()) return walk.refused();
+  return make_error(Code::kDataLoss, "not an ONNX model");
+}
+
 }  // namespace
 
-Status check_external_files(const std::filesystem::path& model) {
-  PENSTOCK_TRY(const auto mapped, MappedFile::open(model));
-  Check check(model.parent_path());
-  if (check.visit(Message::kModel, mapped->bytes())) return {};
-  if (!check.refused()) return check.refused();
-  return make_error(Code::kDataLoss, "not an ONNX model");
+Status check_external_files(const fs::path& model) {
+  return visit_files(model, [](const fs::path& /*file*/) {});
+}
+
+fs::perms common_permissions(const fs::path& model) {
+  std::error_code error;
+  auto common = fs::status(model, error).permissions();
+  const Status told = visit_files(model, [&](const fs::path& file) {
+    std::error_code unknown;
+    common &= fs::status(file, unknown).permissions();
+    if (unknown) error = unknown;
+  });
+  return !told || error ? fs::perms::owner_all : common;
 }
 
 }  // namespace penstock::graph

@@ -19,4 +19,8 @@ Result<std::filesystem::path> resolve_location(const std::filesystem::path& fold
 /// \error kDataLoss         not an ONNX model.
 Status check_external_files(const std::filesystem::path& model);
 
+/// What all of a model file and its external data give: who may read some of them may not read all.
+/// The owner alone may, where that cannot be told.
+std::filesystem::perms common_permissions(const std::filesystem::path& model);
+
 }  // namespace penstock::graph

@@ -10,13 +10,16 @@
 
 #include "penstock/base/files.h"
 #include "penstock/base/option_name.h"
+#include "penstock/base/permissions.h"
 #include "penstock/graph/batched.h"
+#include "penstock/graph/external_files.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/weight_store.h"
 #include "penstock/graph/writer.h"
 #include "penstock/partition/denormals.h"
 #include "penstock/partition/outputs.h"
 #include "penstock/partition/resolve.h"
+#include "penstock/plan/package_files.h"
 #include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
 
@@ -352,6 +355,15 @@ Status write_bound_inputs(const Graph& graph, const plan::Plan& plan, const fs::
   return {};
 }
 
+/// What was made of the model's numbers is for those who may read the model.
+Status keep_readers(const Graph& graph, const fs::path& folder) {
+  if (graph.import.file.empty()) return {};
+  const auto given = graph::common_permissions(graph.import.file);
+  PENSTOCK_TRY(const auto paths, plan::list_files(folder));
+  for (const auto& path : paths) keep_from_others(folder / path, given);
+  return {};
+}
+
 Status copy_custom_ops(const SplitOptions& options, const plan::Plan& plan,
                        const fs::path& folder) {
   if (!plan.custom_ops.empty()) PENSTOCK_CHECK_OK(make_folder(folder / "custom_ops"));
@@ -411,6 +423,7 @@ Result<plan::Plan> split(const Graph& graph, const SplitOptions& options, const 
   PENSTOCK_CHECK_OK(write_stages(parts, plan, package.folder(), options.weights));
   PENSTOCK_CHECK_OK(write_parameters(graph, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_bound_inputs(graph, plan, package.folder()));
+  PENSTOCK_CHECK_OK(keep_readers(graph, package.folder()));
   PENSTOCK_CHECK_OK(copy_custom_ops(options, plan, package.folder()));
   PENSTOCK_CHECK_OK(write_files(options, package.folder()));
   std::map<std::string, std::string> known;

@@ -84,6 +84,23 @@ class PackageTest : public testing::Test {
   const fs::path& folder_ = temporary_.path();
 };
 
+TEST_F(PackageTest, IsForNobodyElseWhereAFileOfItIsNot) {
+  constexpr auto kOthers = fs::perms::group_all | fs::perms::others_all;
+  const auto given_to_others = [&](const fs::path& file) {
+    return fs::status(file).permissions() & kOthers;
+  };
+  auto writer = PackageWriter::create(folder_ / "p.zip");
+  ASSERT_TRUE(writer) << writer.error().message();
+  write(writer->folder() / "stages/0.onnx", "first");
+  write(writer->folder() / "stages/1.onnx", "second");
+  fs::permissions(writer->folder() / "stages/1.onnx", kOthers, fs::perm_options::remove);
+  ASSERT_TRUE(writer->commit(chain()));
+  EXPECT_EQ(given_to_others(folder_ / "p.zip"), fs::perms::none);
+  const auto package = load_package(folder_ / "p.zip");
+  ASSERT_TRUE(package) << package.error().message();
+  EXPECT_EQ(given_to_others(package->folder / "stages/0.onnx"), fs::perms::none);
+}
+
 TEST_F(PackageTest, LoadsWhatItWrote) {
   const auto package = load_package(make("p"));
   ASSERT_TRUE(package) << package.error().message();

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <zip.h>
 
+#include "penstock/base/permissions.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/plan/paths.h"
 
@@ -170,9 +171,12 @@ Status unpack_entry(zip_t* archive, const zip_stat_t& info, const fs::path& fold
 
 Status write_zip(const fs::path& folder, const fs::path& file) {
   PENSTOCK_TRY(auto paths, list_files(folder));
+  auto given = fs::perms::all;  // Who may not read a file may not read the zip.
   PENSTOCK_TRY(auto archive, open_archive(file, ZIP_CREATE | ZIP_TRUNCATE));
   constexpr time_t kNoTime = 315532800;  // 1980-01-01, the first that a zip can hold.
   for (const auto& path : paths) {
+    std::error_code unknown;
+    given &= fs::status(folder / path, unknown).permissions();
     // libzip reads the file when the archive is closed, block by block.
     zip_source_t* source = zip_source_file(archive.get(), (folder / path).c_str(), 0, -1);
     if (source == nullptr) return damaged(path, zip_strerror(archive.get()));
@@ -186,13 +190,18 @@ Status write_zip(const fs::path& folder, const fs::path& file) {
     zip_file_set_mtime(archive.get(), at, kNoTime, 0);
   }
   zip_t* closing = archive.release();  // Closing frees it, unless it fails.
-  if (zip_close(closing) == 0) return {};
+  if (zip_close(closing) == 0) {
+    keep_from_others(file, given);
+    return {};
+  }
   archive.reset(closing);
   return make_error(Code::kResourceExhausted, "zip '", file.string(),
                     "': cannot be written: ", zip_strerror(closing));
 }
 
 Status unpack_zip(const fs::path& file, const fs::path& folder) {
+  std::error_code unknown;
+  const auto given = fs::status(file, unknown).permissions();
   PENSTOCK_TRY(auto archive, open_archive(file, ZIP_RDONLY));
   PENSTOCK_TRY(auto entries, list_entries(archive.get()));
   const auto total = total_size(entries);
@@ -200,6 +209,7 @@ Status unpack_zip(const fs::path& file, const fs::path& folder) {
   PENSTOCK_CHECK_OK(check_space(total, folder));
   for (const auto& entry : entries) {
     PENSTOCK_CHECK_OK(unpack_entry(archive.get(), entry, folder));
+    keep_from_others(folder / entry.name, given);
   }
   return {};
 }

@@ -1,6 +1,7 @@
 // Parses a number with the unit s, m or h, and adds up trials and the last comparison.
 #include "penstock/tune/budget.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -20,9 +21,12 @@ Result<double> parse_budget(const std::string& text) {
 }
 
 double least_seconds(const Needs& needs) {
-  constexpr double kTrialAndRun = 2;
-  return needs.spent_seconds + needs.comparison_seconds +
-         kTrialAndRun * needs.trial_seconds * static_cast<double>(needs.whole_networks);
+  constexpr double kLeastTurns = 1;  // Seconds of a plan's turns beside the best so far.
+  const auto whole = static_cast<double>(needs.whole_networks);
+  const auto compared = static_cast<double>(needs.compared);
+  const double run = needs.trial_seconds > 0 ? std::max(needs.trial_seconds, kLeastTurns) : 0;
+  return needs.spent_seconds + needs.trial_seconds * (whole + compared) + run * whole +
+         needs.comparison_seconds;
 }
 
 }  // namespace penstock::tune

@@ -43,10 +43,12 @@ struct Needs {
   double spent_seconds = 0;
   double trial_seconds = 0;        ///< Of compiling and timing a whole network; 0: all are known.
   std::size_t whole_networks = 0;  ///< Backends, each on one device and on all CPUs.
-  double comparison_seconds = 0;   ///< Of the last one.
+  std::size_t compared = 0;        ///< Engines that start once more for the last comparison,
+  double comparison_seconds = 0;   ///< and how long that runs then.
 };
 
-/// About the seconds that a build takes in any case: each whole network is tried, then run.
+/// About the seconds that a build takes in any case: each whole network is tried, then run, and
+/// each simple way starts anew beside the plan.
 double least_seconds(const Needs& needs);
 
 }  // namespace penstock::tune

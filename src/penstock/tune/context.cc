@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "penstock/graph/import.h"
+#include "penstock/tune/told.h"
 
 namespace penstock::tune {
 namespace {
@@ -14,10 +15,8 @@ constexpr double kLeastFinal = 2.5;   ///< but so many seconds in all at least,
 constexpr double kMostFinal = 6;      ///< and no more than these,
 constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, once that is known.
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
-constexpr double kLeastSilence = 5;   ///< Seconds of compiling, or of one run, that are no hang,
-constexpr double kMostSilence = 60;   ///< by the budget;
-constexpr double kPatience = 4;       ///< or so many times what the sure engine's trial took,
-constexpr double kLongestSilence = 300;  ///< but no more than these, which that engine itself has.
+constexpr double kPatience = 4;       ///< So many times what the sure engine's trial took is no
+constexpr double kLongestSilence = 300;  ///< hang, up to these, which that engine itself has.
 constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "penstock/backend/request.h"
 #include "penstock/device/place.h"
 #include "penstock/partition/denormals.h"
+#include "penstock/tune/told.h"
 
 namespace penstock::tune {
 namespace {
@@ -229,7 +230,7 @@ void Parts::fail(std::size_t trial, const cost::Failure& failure) {
   failed.cost = cost;
   if (failure.kind == cost::FailureKind::kHang) ++hangs_[ways_[failed.way].backend];
   failures_.push_back(concat(ways_[failed.way].name(), " on ", failed.candidate.label, ": ",
-                             cost::to_string(failure.kind), ": ", failure.message));
+                             told(failure, profiler_->options().silence_seconds)));
 }
 
 /// Leaves out what is known, and backends that have hung too often to be worth the time.
@@ -296,8 +297,8 @@ Result<std::optional<double>> Parts::form_seconds(const graph::Graph& form, cons
   const auto& cost = costs.front();
   if (!cost) return std::optional<double>();
   if (cost->failure) {
-    tell_once(concat(way.name(), " on the file as it is: ", cost::to_string(cost->failure->kind),
-                     ": ", cost->failure->message));
+    tell_once(concat(way.name(), " on the file as it is: ",
+                     told(*cost->failure, profiler_->options().silence_seconds)));
     return std::optional<double>();
   }
   return std::optional(cost->seconds);
@@ -312,7 +313,11 @@ void Parts::refuse_whole(const Way& way, cost::Failure reason) {
 }
 
 Result<std::optional<double>> Parts::wide_seconds(std::size_t way) {
-  if (!whole_.contains(way)) return std::optional<double>();
+  const auto found = whole_.find(way);
+  if (found == whole_.end()) return std::optional<double>();
+  const auto& narrow = trials_[found->second].cost;
+  const bool hangs = narrow && narrow->failure && narrow->failure->kind == cost::FailureKind::kHang;
+  if (hangs) return std::optional<double>();  // As it would once more.
   PENSTOCK_TRY(const auto cost,
                measure_chain(whole_cover(*graph_, ways_[way]), union_of(devices_)));
   return cost && !cost->failure ? std::optional(cost->seconds) : std::nullopt;
@@ -468,7 +473,7 @@ Result<std::optional<cost::Cost>> Parts::measure_chain(const Cover& cover,
     const auto where = device.is_accelerator() ? concat(" on ", device::to_string(device))
                                                : concat(" with ", chain->threads, " threads");
     tell_once(concat(backends_in(cover), " on ", cost::name_of(*chain), as_others ? "" : where,
-                     ": ", cost::to_string(cost->failure->kind), ": ", cost->failure->message));
+                     ": ", told(*cost->failure, profiler_->options().silence_seconds)));
   }
   return cost;
 }

@@ -292,11 +292,12 @@ Status make_gate(Context& context) {
 
 /// By what trying the simple ways took.
 void tell_if_too_short(const Context& context, double seconds) {
-  const auto trials = static_cast<double>(context.profiler->measured());
+  const auto trials = static_cast<std::size_t>(context.profiler->measured());
   const double least =
       least_seconds({.spent_seconds = context.spent(),
-                     .trial_seconds = trials > 0 ? seconds / trials : 0,
+                     .trial_seconds = trials > 0 ? seconds / static_cast<double>(trials) : 0,
                      .whole_networks = context.ways.size() * (context.devices.size() > 1 ? 2 : 1),
+                     .compared = trials,  // The plan starts too, in the reference's stead.
                      .comparison_seconds = context.final_seconds()});
   if (least <= context.options.budget_seconds) return;
   context.options.warn(concat("the budget of ", context.options.budget_seconds,

@@ -12,6 +12,7 @@
 #include "penstock/measure/rounds.h"
 #include "penstock/tune/parts.h"
 #include "penstock/tune/plans.h"
+#include "penstock/tune/told.h"
 
 namespace penstock::tune {
 namespace {
@@ -172,13 +173,18 @@ Status Simple::rehearse(const SimpleWay& way, Clock::time_point deadline) {
                                " copies of the network: ", setting_.room.describe());
     return {};
   }
+  if (const auto hung = hung_.find(way.backend); hung != hung_.end()) {
+    failed_[name] = internal_error("not tried, as ", hung->second, " hangs");
+    return {};
+  }
   const double before = setting_.budget.spent();
   PENSTOCK_TRY(const auto cost, cost_of(part_of(way, setting_), deadline));
   took_[name] = setting_.budget.spent() - before;
   if (!cost && !setting_.options.stopped()) leave_out(way);
   if (!cost || !cost->failure) return {};
-  failed_[name] = internal_error(cost::to_string(cost->failure->kind), ": ",
-                                 in_users_words(cost->failure->message));
+  if (cost->failure->kind == cost::FailureKind::kHang) hung_.emplace(way.backend, name);
+  failed_[name] = internal_error(
+      in_users_words(told(*cost->failure, setting_.profiler.options().silence_seconds)));
   return {};
 }
 

@@ -93,7 +93,8 @@ class Simple {
   [[nodiscard]] std::string in_users_words(std::string text) const;
 
   Setting setting_;
-  std::map<std::string, Error> failed_;       ///< By name.
+  std::map<std::string, Error> failed_;                   ///< By name.
+  std::map<std::string, std::string, std::less<>> hung_;  ///< By backend, the first way's name.
   std::map<std::string, double> took_;        ///< Seconds of each way's rehearsal, by name.
   std::optional<measure::PlainSides> sides_;  ///< Compiled for the first comparison.
   std::vector<WayReport> alone_;              ///< Of run_alone().

@@ -232,12 +232,15 @@ TEST(TurnsTest, GoForwardsAndBackwards) {
   EXPECT_THAT(order_of_turns(3, 1), ElementsAre(2, 1, 0));
 }
 
-TEST(BudgetTest, NeedsWhatEachWholeNetworkTakesTwice) {
-  EXPECT_DOUBLE_EQ(least_seconds({.spent_seconds = 2,
-                                  .trial_seconds = 0.5,
-                                  .whole_networks = 6,
-                                  .comparison_seconds = 2.5}),
-                   10.5);
+TEST(BudgetTest, NeedsTrialsTurnsAndStartsForTheLastComparison) {
+  Needs needs{.spent_seconds = 2,
+              .trial_seconds = 3,
+              .whole_networks = 6,
+              .compared = 5,
+              .comparison_seconds = 2.5};
+  EXPECT_DOUBLE_EQ(least_seconds(needs), 2 + 3 * (6 + 6 + 5) + 2.5);
+  needs.trial_seconds = 0.5;
+  EXPECT_DOUBLE_EQ(least_seconds(needs), 2 + 0.5 * (6 + 5) + 6 + 2.5) << "turns take a second";
   EXPECT_DOUBLE_EQ(least_seconds({.spent_seconds = 2, .comparison_seconds = 2.5}), 4.5);
 }
 
