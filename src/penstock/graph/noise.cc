@@ -2,6 +2,7 @@
 #include "penstock/graph/noise.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +15,7 @@
 namespace penstock::graph {
 namespace {
 
-/// What an engine may add in any order, whatever it reads,
+/// What an engine may add in any order, and rounds whatever it reads,
 constexpr std::string_view kSums[] = {"Conv",
                                       "ConvTranspose",
                                       "Gemm",
@@ -34,50 +35,24 @@ constexpr std::string_view kSums[] = {"Conv",
                                       "LRN",
                                       "Softmax",
                                       "LogSoftmax"};
-/// and what rounds numbers that are rounded: of others it may count.
-constexpr std::string_view kRounds[] = {"Add",
-                                        "Sub",
-                                        "Mul",
-                                        "Div",
-                                        "Sum",
-                                        "Mean",
-                                        "Sqrt",
-                                        "Exp",
-                                        "Log",
-                                        "Pow",
-                                        "Reciprocal",
-                                        "Sin",
-                                        "Cos",
-                                        "Sigmoid",
-                                        "Tanh",
-                                        "Erf",
-                                        "Gelu",
-                                        "Softplus",
-                                        "Elu",
-                                        "Selu",
-                                        "Celu",
-                                        "Mish",
-                                        "Swish",
-                                        "HardSigmoid",
-                                        "HardSwish",
-                                        "PRelu",
-                                        "LeakyRelu",
-                                        "ReduceSum",
-                                        "ReduceMean",
-                                        "ReduceL1",
-                                        "ReduceL2",
-                                        "Resize",
-                                        "GridSample",
-                                        "RoiAlign",
-                                        "AveragePool",
-                                        "GlobalAveragePool",
-                                        "ReduceSumSquare",
-                                        "ReduceLogSumExp"};
+/// what it may add in any order, of whole numbers exactly,
+constexpr std::string_view kAdds[] = {"ReduceSum", "ReduceMean",      "ReduceL1",
+                                      "ReduceL2",  "ReduceSumSquare", "ReduceLogSumExp",
+                                      "CumSum",    "AveragePool",     "GlobalAveragePool"};
+/// and what else rounds numbers that are rounded: of others it may count.
+constexpr std::string_view kRounds[] = {
+    "Add",       "Sub",     "Mul",       "Div",    "Sum",        "Mean",
+    "Sqrt",      "Exp",     "Log",       "Pow",    "Reciprocal", "Sin",
+    "Cos",       "Sigmoid", "Tanh",      "Erf",    "Gelu",       "Softplus",
+    "Elu",       "Selu",    "Celu",      "Mish",   "Swish",      "HardSigmoid",
+    "HardSwish", "PRelu",   "LeakyRelu", "Resize", "GridSample", "RoiAlign"};
 constexpr std::string_view kCarries[] = {
     "Reshape",      "Transpose",    "Squeeze",       "Unsqueeze", "Flatten",   "Identity", "Concat",
     "Slice",        "Split",        "Gather",        "Expand",    "Tile",      "Pad",      "Clip",
     "DepthToSpace", "SpaceToDepth", "Relu",          "MaxPool",   "Neg",       "Abs",      "Max",
     "Min",          "Where",        "GlobalMaxPool", "Dropout",   "ReduceMax", "ReduceMin"};
+/// Whole numbers, as floats.
+constexpr std::string_view kCounts[] = {"Floor", "Ceil", "Round", "Sign"};
 /// 1 - p is not below 0 in any engine.
 constexpr std::string_view kAtMostOne[] = {"Softmax", "Sigmoid", "HardSigmoid", "Tanh", "Erf"};
 constexpr std::int64_t kLeastOpset = 7;  ///< From which on Mul takes one size for another.
@@ -106,21 +81,25 @@ Tensor factors(const Node& node, std::int64_t size, Random& coins) {
 class Noise {
  public:
   Noise(Graph& graph, std::uint64_t seed)
-      : graph_(graph), coins_(seed), rounded_(graph.values.size()) {}
+      : graph_(graph), coins_(seed), real_(graph.values.size()), rounded_(graph.values.size()) {}
 
   std::size_t add() {
+    for (const auto id : graph_.inputs) real_[index(id)] = is_f32(id);
     auto nodes = std::exchange(graph_.nodes, {});
     for (auto& node : nodes) {
-      const bool reads_rounded = std::ranges::any_of(
-          node.inputs, [&](ValueId id) { return id != ValueId::kNone && rounded_[index(id)]; });
-      const bool rounds = is_any(node, kSums) || (reads_rounded && is_any(node, kRounds));
+      const bool sums = is_any(node, kSums), adds = is_any(node, kAdds);
+      if (sums || adds) change_inputs(node);
+      const bool reads_real = reads(node, real_), reads_rounded = reads(node, rounded_);
+      const bool rounds = sums || (reads_rounded && (adds || is_any(node, kRounds)));
+      const bool carries = reads_rounded && is_any(node, kCarries);
+      const bool counts = is_any(node, kCounts);
       graph_.nodes.push_back(std::move(node));
-      if (!rounds && !(reads_rounded && is_any(graph_.nodes.back(), kCarries))) continue;
       const auto maker = graph_.nodes.size() - 1;
       for (std::size_t i = 0; i < graph_.nodes[maker].outputs.size(); ++i) {
         const auto id = graph_.nodes[maker].outputs[i];
-        if (id == ValueId::kNone || graph_.value(id).type.dtype != DType::kF32) continue;
-        rounded_[index(id)] = true;
+        if (id == ValueId::kNone || !is_f32(id)) continue;
+        real_[index(id)] = reads_real && !counts;
+        rounded_[index(id)] = rounds || carries;
         if (rounds) multiply(maker, i);
       }
     }
@@ -130,6 +109,32 @@ class Noise {
   }
 
  private:
+  [[nodiscard]] bool is_f32(ValueId id) const { return graph_.value(id).type.dtype == DType::kF32; }
+  static bool reads(const Node& node, const std::vector<bool>& marked) {
+    return std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return id != ValueId::kNone && marked[index(id)]; });
+  }
+
+  /// What rounds while it adds gives what others would of numbers that differ in the last bit.
+  /// Where these nearly cancel, its result differs by more than a last bit of its own.
+  void change_inputs(Node& node) {
+    for (auto& id : node.inputs) {
+      if (id == ValueId::kNone || !real_[index(id)] || rounded_[index(id)]) continue;
+      const auto known = changed_.find(id);
+      if (known != changed_.end()) {
+        id = known->second;
+        continue;
+      }
+      const Value value = graph_.value(id);
+      if (value.type.dims.empty() || value.type.dims.back().size < 1) continue;
+      const auto made = add_value({.name = concat(value.name, "/changed"), .type = value.type});
+      real_[index(made)] = rounded_[index(made)] = true;
+      push_product(concat(value.name, "/changed"), id,
+                   factors({}, value.type.dims.back().size, coins_), made);
+      changed_.emplace(std::exchange(id, made), made);
+    }
+  }
+
   /// The value keeps its name and readers behind a Mul; what the node makes has a new one.
   void multiply(std::size_t maker, std::size_t output) {
     const auto id = graph_.nodes[maker].outputs[output];
@@ -138,26 +143,34 @@ class Noise {
     if (value.consumers.empty() || dims.empty() || dims.back().size < 1) return;
     Value exact{.name = concat(value.name, "/rounded"), .type = value.type};
     auto factor = factors(graph_.nodes[maker], dims.back().size, coins_);
-    Value factor_value{.name = concat(value.name, "/noise"), .type = factor.type()};
-    factor_value.constant = std::move(factor);
-    Node product{.name = concat(value.name, "/noise"), .op = "Mul"};
+    const auto name = value.name;
     const auto made = add_value(std::move(exact));
-    product.inputs = {made, add_value(std::move(factor_value))};
-    product.outputs = {id};
     graph_.nodes[maker].outputs[output] = made;
+    push_product(name, made, std::move(factor), id);
+  }
+
+  void push_product(const std::string& name, ValueId of, Tensor factor, ValueId made) {
+    Value factor_value{.name = concat(name, "/noise"), .type = factor.type()};
+    factor_value.constant = std::move(factor);
+    Node product{.name = concat(name, "/noise"), .op = "Mul"};
+    product.inputs = {of, add_value(std::move(factor_value))};
+    product.outputs = {made};
     graph_.nodes.push_back(std::move(product));
     ++added_;
   }
 
   ValueId add_value(Value value) {
     graph_.values.push_back(std::move(value));
+    real_.push_back(false);
     rounded_.push_back(false);
     return static_cast<ValueId>(graph_.values.size() - 1);
   }
 
   Graph& graph_;
   Random coins_;
-  std::vector<bool> rounded_;  ///< By value.
+  std::vector<bool> real_;     ///< By value: computed of the network's float inputs, and no count.
+  std::vector<bool> rounded_;  ///< By value: of those, what engines compute differently.
+  std::map<ValueId, ValueId> changed_;  ///< By value: itself with other last bits.
   std::size_t added_ = 0;
 };
 

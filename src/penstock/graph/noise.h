@@ -8,8 +8,9 @@
 
 namespace penstock::graph {
 
-/// Multiplies what nodes compute in f32 from a product or a normalisation by 1 + 2^-23 or 1 -
-/// 2^-23, by a seeded coin for each element of the last axis; what has a bound of 1 gets no larger.
+/// Multiplies what sums, products and normalisations read in f32, and what nodes compute of their
+/// results, by 1 + 2^-23 or 1 - 2^-23, by a seeded coin for each element of the last axis; what has
+/// a bound of 1 gets no larger.
 /// Integers, what counts them in floats, and what only moves or selects stay as they are: no engine
 /// rounds those. Nested graphs stay too. \returns how many values; 0 as well where the network is
 /// of an operator set below 7 or computes in steps, as rounding shows there in the steps.
