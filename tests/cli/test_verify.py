@@ -199,6 +199,46 @@ def test_one_class_for_all_frames_is_judged_on_other_frames(well, tmp_path):
     assert (output["verdict"], output["told_apart"], output["frames_scaled"]) == ("right", True, 1)
 
 
+def save_weighted_sum(folder, name, weights):
+    """Of steps, each by its own share, as in attention: of one step the share is 1, whatever the weights are."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["score"]),
+        helper.make_node("Softmax", ["score"], ["share"], axis=1),
+        helper.make_node("Mul", ["x", "share"], ["part"]),
+        helper.make_node("ReduceSum", ["part", "axis"], ["y"], keepdims=0),
+    ]
+    save(folder, name, nodes, [value("x", ["n", "steps", 8])], [value("y", ["n", 8])], {"w": weights, "axis": [1]})
+
+
+def test_open_sizes_are_judged_at_others_than_the_usual_ones(penstock, well, tmp_path):
+    weights = np.random.default_rng(1).standard_normal((8, 1), np.float32)
+    save_weighted_sum(tmp_path, "right", weights)
+    save_weighted_sum(tmp_path, "wrong", weights[::-1].copy())
+    well("split", "right.onnx", "-o", "p")
+    right = well("verify", "p", "--json")
+    assert (right.json["verdict"], right.json["other_sizes"]) == ("right", "x=2x5x8")
+    well("split", "wrong.onnx", "-o", "w")
+    wrong = penstock("verify", "w", "--model", "right.onnx")
+    assert wrong.code == 1 and "sizes are open: frames of x=2x5x8 were tried too" in wrong.out
+
+
+def test_a_network_that_takes_one_size_alone_is_warned_of(well, tmp_path):
+    """Nothing in the file says that the sizes must be 1 and 7."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["size"]),
+        helper.make_node("Sub", ["size", "less"], ["index"]),
+        helper.make_node("Gather", ["table", "index"], ["one"]),
+        helper.make_node("ReduceProd", ["one"], ["factor"], keepdims=0),
+        helper.make_node("Mul", ["x", "factor"], ["y"]),
+    ]
+    weights = {"less": [1, 1], "table": np.float32([2])}
+    save(tmp_path, "one", nodes, [value("x", ["n", "m"])], [value("y", ["n", "m"])], weights)
+    well("split", "one.onnx", "-o", "p")
+    outcome = well("verify", "p")
+    assert "frames of x=1x1 alone were tried" in outcome.err and "--shape" in outcome.err
+    assert "were tried too" not in outcome.out
+
+
 @pytest.mark.parametrize(("fault", "verdict"), [(None, "right"), ("zeros", "wrong"), ("other", "wrong")])
 def test_what_usual_numbers_do_not_change_is_judged_on_larger_ones(
     penstock, well, synthetic_backends, tmp_path, fault, verdict

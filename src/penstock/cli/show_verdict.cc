@@ -31,7 +31,12 @@ std::string verdict_text(const measure::VerifyReport& report) {
                std::to_string(output.values), std::to_string(output.mismatches),
                concat(output.largest_error), number(output.worst_ratio * 100, 1) + " %"});
   }
-  text += table.print() + "allowed:\n";
+  text += table.print();
+  if (!report.other_sizes.empty()) {
+    text +=
+        concat("sizes are open: frames of ", printable(report.other_sizes), " were tried too\n");
+  }
+  text += "allowed:\n";
   for (const auto& output : report.verdict.outputs) {
     text += printable(concat("  '", output.allowed.output, "': ", measure::explain(output)));
     if (output.scale != 1) {

@@ -40,6 +40,7 @@ struct VerifyReport {
   std::string why_unjudged;           ///< What the first of them says, and what to give instead.
   bool interrupted = false;           ///< Before all frames were judged.
   std::string reference;              ///< What it was.
+  std::string other_sizes;            ///< "ids=1x5": that were tried too; empty: none.
   std::vector<std::string> warnings;
 
   /// It was interrupted before a frame was judged: no output's own finding says anything.

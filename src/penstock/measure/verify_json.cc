@@ -46,6 +46,7 @@ std::string to_json(const VerifyReport& report) {
                      {"why_unjudged", report.why_unjudged},
                      {"interrupted", report.interrupted},
                      {"reference", report.reference},
+                     {"other_sizes", report.other_sizes},
                      {"outputs", std::move(outputs)},
                      {"problem_count", report.problem_count()},
                      {"problems", report.problems()},

@@ -6,6 +6,8 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -25,9 +27,13 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kDefaultFrames = 20;
-constexpr std::uint64_t kTriedFrames = 4;      ///< That say what is allowed,
-constexpr std::uint64_t kMostTried = 32;       ///< Where the reference fails on some of these,
-constexpr std::uint64_t kSequenceFrames = 16;  ///< and where rounding adds up in states.
+constexpr std::uint64_t kTriedFrames = 4;         ///< That say what is allowed,
+constexpr std::uint64_t kMostTried = 32;          ///< Where the reference fails on some of these,
+constexpr std::uint64_t kSequenceFrames = 16;     ///< and where rounding adds up in states.
+constexpr std::uint64_t kOtherFrames = 4;         ///< Of other sizes than the usual ones,
+constexpr std::int64_t kTimes[] = {5, 8, 16, 2};  ///< so many times as large, the first that fits,
+constexpr std::int64_t kTimesFirst[] = {2, 1};    ///< but the first of several dimensions,
+constexpr std::int64_t kLong = 8;  ///< or twice, where the usual ones are above this.
 /// By which other random numbers are multiplied, in turn, where the usual ones give all the same.
 constexpr double kScales[] = {1, 8, 1.0 / 8, 64, 1.0 / 64, 512};
 
@@ -225,9 +231,11 @@ Result<measure::Judge> make_judge(const VerifyOptions& options, const plan::Pack
   return measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
 }
 
-/// What all runs of verify() share.
+/// What all runs of verify() share, but for the sizes of random frames, which the inputs of
+/// `package` tell.
 struct Setting {
-  Opened& opened;
+  pipeline::Pipeline& pipeline;
+  const plan::Package& package;
   const VerifyOptions& options;
   const References& references;
   measure::Reference& reference;
@@ -235,17 +243,17 @@ struct Setting {
 
 Result<measure::VerifyReport> verify_frames(const Setting& setting, const VerifyOptions& options,
                                             const measure::Judge& judge, std::uint64_t frames) {
-  const auto& plan = setting.opened.package.plan;
-  const auto streams = streams_in_turn(*setting.opened.pipeline);
+  const auto& plan = setting.package.plan;
+  const auto streams = streams_in_turn(setting.pipeline);
   const auto frame = [&](auto number) { return frame_of(options, plan, number, streams); };
-  return measure::verify({.pipeline = *setting.opened.pipeline,
+  return measure::verify({.pipeline = setting.pipeline,
                           .reference = setting.reference,
                           .judge = judge,
                           .others = setting.references.for_second_look(),
                           .frame = frame,
                           .frames = frames,
                           .streams = streams,
-                          .bursts = bursts_of(*setting.opened.pipeline),
+                          .bursts = bursts_of(setting.pipeline),
                           .inputs = plan.inputs,
                           .random = options.given.empty(),
                           .stopped = options.stopped,
@@ -283,8 +291,8 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
     if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
     options.random.scale = scale;
     ++options.random.seed;
-    PENSTOCK_TRY(const auto judge, make_judge(options, setting.opened.package, setting.references,
-                                              setting.reference));
+    PENSTOCK_TRY(const auto judge,
+                 make_judge(options, setting.package, setting.references, setting.reference));
     if (!judge.is_measured() || !all_finite(judge.expected())) continue;
     bool tells = false;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -300,6 +308,108 @@ Status try_other_scales(const Setting& setting, measure::VerifyReport& report) {
       outputs[i].scale = scale;
     }
   }
+  return {};
+}
+
+/// How many times as large open dimensions are as usual.
+struct Times {
+  std::int64_t size = 1;
+  std::int64_t first = 1;  ///< Of the first of several dimensions: a batch, or steps.
+};
+
+/// Those that have a bound are half as large. Nothing: none is another.
+std::optional<std::vector<plan::TensorInfo>> of_other_sizes(std::vector<plan::TensorInfo> inputs,
+                                                            const Times& times) {
+  std::set<std::string> firsts;
+  for (const auto& input : inputs) {
+    const auto& dims = input.type.dims;
+    if (dims.size() > 1 && !dims[0].symbol.empty()) firsts.insert(dims[0].symbol);
+  }
+  bool changed = false;
+  for (auto& input : inputs) {
+    const bool is_list = input.type.dims.size() == 1;
+    for (std::size_t axis = 0; axis < input.type.dims.size(); ++axis) {
+      auto& dim = input.type.dims[axis];
+      if (dim.fixed()) continue;
+      const bool first = (axis == 0 && !is_list) || firsts.contains(dim.symbol);
+      const auto usual = dim.likely();
+      const bool bounded = dim.bound != Dim::kOpen;
+      const auto other = bounded ? (usual + 1) / 2 : usual * (first ? times.first : times.size);
+      (bounded ? dim.bound : dim.usual) = other;
+      changed = changed || other != usual;
+    }
+  }
+  return changed ? std::optional(std::move(inputs)) : std::nullopt;
+}
+
+/// Of the open dimensions.
+std::int64_t longest_of(const std::vector<plan::TensorInfo>& inputs) {
+  std::int64_t longest = 0;
+  for (const auto& input : inputs) {
+    for (const auto& dim : input.type.dims) {
+      if (!dim.fixed()) longest = std::max(longest, dim.likely());
+    }
+  }
+  return longest;
+}
+
+/// "ids=1x5, mask=1x5", of the inputs that are open.
+std::string sizes_of(const std::vector<plan::TensorInfo>& inputs) {
+  std::vector<std::string> sizes;
+  for (const auto& input : inputs) {
+    if (input.type.fixed()) continue;
+    const auto size = [](const Dim& dim) { return std::to_string(dim.likely()); };
+    sizes.push_back(concat(input.name, "=", join(input.type.dims, "x", size)));
+  }
+  return join(sizes, ", ");
+}
+
+/// What frames of other sizes said against an output, or for one of which nothing was sure.
+void take_more_telling(measure::VerifyReport& report, measure::VerifyReport other) {
+  using measure::Finding;
+  for (std::size_t i = 0; i < report.verdict.outputs.size(); ++i) {
+    auto& here = report.verdict.outputs[i];
+    auto& there = other.verdict.outputs[i];
+    const bool settles = here.finding == Finding::kInconclusive && there.finding == Finding::kRight;
+    if (there.finding == Finding::kWrong || settles) here = std::move(there);
+  }
+  report.failed += other.failed;
+  for (auto& failure : other.failures) report.failures.push_back(std::move(failure));
+}
+
+/// The first others that the network takes, in its reference; nothing where it takes none.
+std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const Setting& setting) {
+  const auto& usual = setting.package.plan.inputs;
+  const auto takes = [&](const std::vector<plan::TensorInfo>& inputs) {
+    const auto frame = frames::random_frame(inputs, setting.options.random, 0);
+    return frame && setting.reference.run(*frame);
+  };
+  for (const auto size : longest_of(usual) > kLong ? std::span(kTimes).last(1) : kTimes) {
+    for (const auto first : kTimesFirst) {
+      auto inputs = of_other_sizes(usual, {size, first});
+      if (inputs && !setting.options.stopped() && takes(*inputs)) return inputs;
+    }
+  }
+  return {};
+}
+
+/// Where sizes are open, frames of the usual ones may say little: of one step a softmax is 1, and a
+/// network with states inside never reads them.
+Status try_other_sizes(const Setting& setting, measure::VerifyReport& report) {
+  auto inputs = find_other_sizes(setting);
+  if (!inputs) return {};
+  plan::Package package = setting.package;
+  package.plan.inputs = *std::move(inputs);
+  auto options = setting.options;
+  options.progress = [](std::uint64_t, std::uint64_t) {};
+  PENSTOCK_TRY(const auto judge,
+               make_judge(options, package, setting.references, setting.reference));
+  if (!judge.is_measured()) return {};
+  const Setting other{setting.pipeline, package, options, setting.references, setting.reference};
+  PENSTOCK_TRY(auto found, verify_frames(other, options, judge, kOtherFrames));
+  if (found.interrupted) return {};
+  report.other_sizes = sizes_of(package.plan.inputs);
+  take_more_telling(report, std::move(found));
   return {};
 }
 
@@ -367,11 +477,21 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     PENSTOCK_CHECK_OK(reference->begin_sequence());
   }
   const auto frames = options.frames > 0 ? options.frames : usual_frames(options, *opened.pipeline);
-  const Setting setting{opened, options, references, *reference};
+  const Setting setting{*opened.pipeline, opened.package, options, references, *reference};
   PENSTOCK_TRY(auto report, verify_frames(setting, options, judge, frames));
   const bool random = options.given.empty() && plan.states.empty() && judge.is_measured();
-  if (random && report.failed + report.unjudged == 0)
+  if (random && report.failed + report.unjudged == 0) {
     PENSTOCK_CHECK_OK(try_other_scales(setting, report));
+    PENSTOCK_CHECK_OK(try_other_sizes(setting, report));
+  }
+  const bool one_size = random && !report.interrupted && report.other_sizes.empty() &&
+                        of_other_sizes(plan.inputs, {.size = 2, .first = 2}).has_value();
+  if (settings.warn && one_size && report.failed + report.unjudged == 0) {
+    settings.warn(concat("sizes are open, but frames of ", sizes_of(plan.inputs),
+                         " alone were tried, as the network takes no others that were: give sizes "
+                         "(",
+                         OptionName::kShapes, ") or frames (", OptionName::kFrames, ")"));
+  }
   if (settings.warn && !report.interrupted) {
     for (const auto& sentence : unseen_sizes(*opened.pipeline)) settings.warn(sentence);
   }
