@@ -38,7 +38,8 @@ def verify(
 
     model: the file that the package was made from (default: that file, if unchanged).
     frames: values by input, ``[{"x": array}, ...]``, or of an only input the arrays, as of ``penstock.io.wav``
-        where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); or how many random ones (20).
+        where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``), inputs that a frame
+        leaves out being random; or how many random ones (20).
     tolerance: relative error allowed (default: what ``build`` was given, else 1e-3).
     optimised: lets ONNX Runtime optimise the reference.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.

@@ -247,8 +247,8 @@ def build(
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
     frames: what is measured and compared with, by input, ``[{"x": array}, ...]``, or of an only input the arrays, as
-        of ``penstock.io.wav`` where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); without,
-        random ones.
+        of ``penstock.io.wav`` where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); inputs
+        that a frame leaves out are random, and so is all without frames.
     functions: the Python callables that an application's file names; they are timed and placed like its networks.
         :func:`load` needs them again.
     seed, integer_limit: of random frames; integers of 16 bits and more stay under the limit.
@@ -448,6 +448,8 @@ def _state(output: str, read: State) -> tuple[str, str, str]:
         return str(output), read, ""
     if not isinstance(read, tuple | list) or len(read) != 2 or not isinstance(read[0], str):
         raise unexpected(f"states[{output!r}]", f"an input, or an input and a file, as in {STATES}", read)
+    if hasattr(read[1], "shape"):
+        raise unexpected(f"states[{output!r}]", "a file with the first value (numpy.save writes one)", read[1])
     return str(output), read[0], path_text(f"states[{output!r}]", read[1])
 
 

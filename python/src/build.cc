@@ -1,6 +1,8 @@
 #include "build.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,23 +83,32 @@ Status check_others(const nb::dict& values, const Infos& inputs, const plan::Bou
   return {};
 }
 
-/// As Pipeline.push() takes it: a dict of values, a list in the order of the inputs, or what the
-/// only input reads.
-Result<frames::Frame> to_frame(nb::handle given, const Infos& inputs,
-                               const plan::BoundValues& bound) {
-  frames::Frame frame;
-  if (PyDict_Check(given.ptr()) != 0) {
-    for (const auto& input : inputs) {
-      PyObject* const value = PyDict_GetItemString(given.ptr(), input.name.c_str());
-      if (value == nullptr) {
-        return invalid_argument("expected a value of input '", input.name,
-                                "' in each frame, found none");
-      }
-      PENSTOCK_TRY(frame.emplace_back(), to_value(value, input));
-    }
-    PENSTOCK_CHECK_OK(check_others(nb::borrow<nb::dict>(given), inputs, bound));
-    return frame;
+/// What a dict has, beside the values that are bound; the inputs that it leaves out are random.
+Result<frames::Frame> to_frame_of_dict(const nb::dict& given, const Infos& inputs,
+                                       const plan::BoundValues& bound,
+                                       const frames::RandomValues& random, std::uint64_t number) {
+  PENSTOCK_CHECK_OK(check_others(given, inputs, bound));
+  std::map<std::size_t, Tensor> values;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    PyObject* const value = PyDict_GetItemString(given.ptr(), inputs[i].name.c_str());
+    if (value == nullptr) continue;
+    PENSTOCK_TRY(values[i], to_value(value, inputs[i]));
   }
+  if (values.empty() && !inputs.empty()) {
+    return invalid_argument("expected a value of one of the inputs ", quoted_names(inputs),
+                            " or more, found none");
+  }
+  return frames::completed_frame(inputs, values, random, number);
+}
+
+/// A dict of values, a list in the order of the inputs, or what the only input reads.
+Result<frames::Frame> to_frame(nb::handle given, const Infos& inputs,
+                               const plan::BoundValues& bound, const frames::RandomValues& random,
+                               std::uint64_t number) {
+  if (PyDict_Check(given.ptr()) != 0) {
+    return to_frame_of_dict(nb::borrow<nb::dict>(given), inputs, bound, random, number);
+  }
+  frames::Frame frame;
   const bool listed = PyTuple_Check(given.ptr()) != 0 || PyList_Check(given.ptr()) != 0;
   const auto count = listed ? nb::len(given) : 1;
   if (count != inputs.size()) {
@@ -113,10 +124,11 @@ Result<frames::Frame> to_frame(nb::handle given, const Infos& inputs,
 
 /// Of each in a list. With Python's lock held.
 Result<std::vector<frames::Frame>> to_frames(nb::handle given, const Infos& inputs,
-                                             const plan::BoundValues& bound) {
+                                             const plan::BoundValues& bound,
+                                             const frames::RandomValues& random) {
   std::vector<frames::Frame> frames;
   for (const auto values : nb::borrow<nb::list>(given)) {
-    auto frame = to_frame(values, inputs, bound);
+    auto frame = to_frame(values, inputs, bound, random, frames.size());
     if (!frame) {
       return std::move(frame).error().within({Where::kFrame, frames.size()}).within("frames");
     }
@@ -129,7 +141,7 @@ Result<std::vector<frames::Frame>> to_frames(nb::handle given, const Infos& inpu
 Result<std::vector<frames::Frame>> frames_of(const BuildRequest& request, const Infos& inputs,
                                              const plan::BoundValues& bound) {
   const WithGil gil;
-  return to_frames(request.frames.get(), inputs, bound);
+  return to_frames(request.frames.get(), inputs, bound, request.build.random);
 }
 
 frames::RandomValues to_random(const Options& options) {
@@ -295,8 +307,8 @@ Result<VerifyOptions> to_verify_options(const Options& options, const plan::Pack
   verify.random = to_random(options);
   verify.frames = options.get<std::uint64_t>("count");
   PENSTOCK_TRY(const auto bound, plan::read_bound_values(package.plan, package.folder));
-  PENSTOCK_TRY(verify.given,
-               to_frames(options.get<nb::list>("frames"), package.plan.inputs, bound));
+  PENSTOCK_TRY(verify.given, to_frames(options.get<nb::list>("frames"), package.plan.inputs, bound,
+                                       verify.random));
   if (const auto tolerance = options.maybe<double>("tolerance")) {
     if (!(*tolerance > 0)) {
       return invalid_argument("tolerance: expected a number above 0, found ", *tolerance);

@@ -57,7 +57,7 @@ def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
         np.testing.assert_array_equal(pipeline(frames[2]["i"])[0], [3])
     with pytest.raises(penstock.PenstockError, match="out of data bounds"):
         penstock.build(tmp_path / "lookup.onnx", **options)
-    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'i' in each frame"):
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: no input 'j'; the inputs are 'i'"):
         penstock.build(tmp_path / "lookup.onnx", frames=[{"j": np.zeros(1)}], **options)
 
 
@@ -94,6 +94,8 @@ def test_a_state_is_handed_on(tmp_path: Path) -> None:
         penstock.build(tmp_path / "sum.onnx", states={"u": "s"}, **options)
     with pytest.raises(penstock.InvalidArgument, match=r"states\['t'\]: expected an input, or an input and a file"):
         penstock.build(tmp_path / "sum.onnx", states={"t": 3}, **options)  # type: ignore[dict-item]
+    with pytest.raises(penstock.InvalidArgument, match=r"states\['t'\]: expected a file.*numpy.save.*, found ndarray"):
+        penstock.split(tmp_path / "sum.onnx", states={"t": ("s", one)}, **options)  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("written", [False, True])
@@ -135,9 +137,7 @@ def test_an_application_is_built(model: Path, tmp_path: Path) -> None:
     assert "as it is written" in [way["name"] for way in report["simple"]]
     with pytest.raises(penstock.InvalidArgument, match="states and custom_ops are for a model"):
         penstock.build(file, states={"y": "image"})
-    with pytest.raises(
-        penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'image' in each frame"
-    ):
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: no input 'x'; the inputs are 'image'"):
         penstock.build(file, frames=[{"x": frame(3)}])
 
 

@@ -83,8 +83,25 @@ def test_frames_may_be_given(package: Path) -> None:
     values = [{"x": np.asarray(frame(number))} for number in (1, 2, 3)]
     report = penstock.verify(package, frames=values)
     assert (report["verdict"], report["frames"]) == ("right", 3)
-    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: expected a value of input 'x'"):
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: no input 'y'; the inputs are 'x'"):
         penstock.verify(package, frames=[{"y": values[0]["x"]}])
+    with pytest.raises(penstock.InvalidArgument, match="frames: frame 0: expected a value of one of the inputs 'x'"):
+        penstock.verify(package, frames=[{}])
+
+
+def test_inputs_that_frames_leave_out_are_random(tmp_path: Path) -> None:
+    """All have as many columns, which only what is given says."""
+    import onnx
+
+    graph = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1, n] x, float[1, n] y, float[1, n] z)'
+        " => (float[3, n] out) { out = Concat<axis = 0>(x, y, z) }"
+    )
+    onnx.save(graph, tmp_path / "columns.onnx")
+    penstock.split(tmp_path / "columns.onnx", output=tmp_path / "columns.penstock").shut_down()
+    frames = [{"y": np.full((1, 5), number, np.float32)} for number in range(3)]
+    report = penstock.verify(tmp_path / "columns.penstock", frames=frames)
+    assert (report["verdict"], report["frames"]) == ("right", 3)
 
 
 def test_frames_may_be_what_sources_give(package: Path, tmp_path: Path) -> None:

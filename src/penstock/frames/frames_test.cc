@@ -71,6 +71,43 @@ TEST(RandomFrames, RefuseIntegersUnderZero) {
   EXPECT_THAT(refused.error().message(), HasSubstr("integer_limit: expected 1 or more"));
 }
 
+Type open(DType dtype, const char* first, const char* second) {
+  return Type::tensor(dtype, std::vector<Dim>{{.symbol = first}, {.symbol = second}});
+}
+
+/// The sizes of all values of the only frame where `files` are given.
+std::string sizes_of_frame(const std::vector<plan::TensorInfo>& inputs,
+                           const std::vector<std::string>& files) {
+  const auto frames = read_frames(inputs, {.files = files});
+  if (!frames) return frames.error().message();
+  return join(frames->front(), " ", [](const Tensor& value) {
+    return join(value.dims(), "x", [](std::int64_t size) { return std::to_string(size); });
+  });
+}
+
+TEST(RandomFrames, AreAsLargeAsWhatIsGivenOfTheSameSymbol) {
+  const TemporaryFolder folder;
+  const auto file = (folder.path() / "m.npy").string();
+  ASSERT_TRUE(write_npy(Tensor::allocate(DType::kI64, {2, 3}), file));
+  const std::vector<plan::TensorInfo> inputs{{"ids", open(DType::kI64, "batch", "sequence")},
+                                             {"mask", open(DType::kI64, "batch", "sequence")},
+                                             {"past", open(DType::kF32, "past", "batch")},
+                                             {"free", open(DType::kF32, "", "")}};
+  EXPECT_EQ(sizes_of_frame(inputs, {"mask=" + file}), "2x3 2x3 1x2 1x1");
+}
+
+TEST(RandomFrames, KeepWhatTheyAreWhereNoSymbolIsGiven) {
+  const TemporaryFolder folder;
+  const auto file = (folder.path() / "m.npy").string();
+  ASSERT_TRUE(write_npy(Tensor::allocate(DType::kI64, {2, 3}), file));
+  const plan::TensorInfo random{"x", scalar(DType::kF32)};
+  const auto alone = random_frame({random}, {}, 0);
+  const auto beside =
+      read_frames({{"mask", open(DType::kI64, "b", "s")}, random}, {.files = {"mask=" + file}});
+  ASSERT_TRUE(alone && beside);
+  EXPECT_EQ(beside->front()[1].as<float>()[0], alone->front().as<float>()[0]);
+}
+
 class GivenTest : public ::testing::Test {
  protected:
   /// The values of x and y by frame, or what is wrong.

@@ -31,7 +31,41 @@ Result<Tensor> random_value(const Type& type, Random& random, const RandomOption
   return Tensor::sequence(std::move(items));
 }
 
+/// Of open dimensions, by their symbol.
+std::map<std::string, std::int64_t> sizes_of(const std::vector<plan::TensorInfo>& inputs,
+                                             const std::map<std::size_t, Tensor>& given) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const auto& [i, value] : given) {
+    const auto& dims = inputs[i].type.dims;
+    for (std::size_t axis = 0; axis < std::min(dims.size(), value.dims().size()); ++axis) {
+      if (dims[axis].fixed() || dims[axis].symbol.empty()) continue;
+      sizes.emplace(dims[axis].symbol, value.dims()[axis]);
+    }
+  }
+  return sizes;
+}
+
 }  // namespace
+
+Result<Frame> completed_frame(const std::vector<plan::TensorInfo>& inputs,
+                              const std::map<std::size_t, Tensor>& given,
+                              const RandomValues& values, std::uint64_t number) {
+  const auto sizes = sizes_of(inputs, given);
+  std::vector<plan::TensorInfo> others;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (given.contains(i)) continue;
+    auto& other = others.emplace_back(inputs[i]);
+    for (auto& dim : other.type.dims) {
+      const auto known = sizes.find(dim.symbol);
+      if (!dim.fixed() && known != sizes.end()) dim.size = known->second;
+    }
+  }
+  PENSTOCK_TRY(auto frame, random_frame(others, values, number));
+  for (const auto& [i, value] : given) {
+    frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(i), value);
+  }
+  return frame;
+}
 
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number) {

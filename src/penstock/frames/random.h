@@ -1,7 +1,9 @@
 // Frames to measure with: seeded random values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,12 @@ struct RandomValues {
 ///                          the limit of integers is 0.
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
                            std::uint64_t number);
+
+/// A frame of values that are given, by position; the others are random, and their open dimensions
+/// as large as those of the same symbol among what is given. \error as random_frame()
+Result<Frame> completed_frame(const std::vector<plan::TensorInfo>& inputs,
+                              const std::map<std::size_t, Tensor>& given,
+                              const RandomValues& values, std::uint64_t number);
 
 /// The first `count` random frames.
 Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& inputs,

@@ -23,16 +23,6 @@ Result<std::uint64_t> count_frames(const std::vector<plan::TensorInfo>& inputs,
   return count;
 }
 
-/// The inputs that no file gives.
-std::vector<plan::TensorInfo> without(const std::vector<plan::TensorInfo>& inputs,
-                                      const Columns& columns) {
-  std::vector<plan::TensorInfo> rest;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!columns.contains(i)) rest.push_back(inputs[i]);
-  }
-  return rest;
-}
-
 /// What feeds each stream.
 Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>& inputs,
                                              const SourceOptions& options, int most) {
@@ -104,8 +94,7 @@ Result<Source> Source::open_unread(std::vector<plan::TensorInfo> inputs,
     PENSTOCK_TRY(auto value, values.front()());
     values.front() = constant(std::move(value), values.front().file());
   }
-  for (const auto& info : inputs) source.names_.push_back(info.name);
-  source.others_ = without(inputs, source.columns_);
+  source.inputs_ = std::move(inputs);
   source.random_ = options.random;
   return source;
 }
@@ -174,18 +163,17 @@ Files Source::files(std::uint64_t number) const {
   for (const auto& [i, values] : columns_) {
     if (values.size() != count_) continue;  // One that serves all frames tells nothing of this one.
     auto file = values[number % count_].file();
-    if (!file.empty()) files.emplace_back(names_[i], std::move(file));
+    if (!file.empty()) files.emplace_back(inputs_[i].name, std::move(file));
   }
   return files;
 }
 
 Result<Frame> Source::make(std::uint64_t number) const {
-  PENSTOCK_TRY(auto frame, random_frame(others_, random_, number));
+  std::map<std::size_t, Tensor> given;
   for (const auto& [i, values] : columns_) {
-    PENSTOCK_TRY(auto value, values[values.size() == 1 ? 0 : number]());
-    frame.insert(frame.begin() + static_cast<std::ptrdiff_t>(i), std::move(value));
+    PENSTOCK_TRY(given[i], values[values.size() == 1 ? 0 : number]());
   }
-  return frame;
+  return completed_frame(inputs_, given, random_, number);
 }
 
 namespace {

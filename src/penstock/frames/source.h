@@ -72,11 +72,10 @@ class Source {
 
   std::uint64_t count_ = 1;
   Columns columns_;
-  std::vector<std::string> names_;  ///< Of the inputs, by position.
+  std::vector<plan::TensorInfo> inputs_;
   std::optional<StandardInput> live_;
-  std::shared_ptr<Came> came_;            ///< A value of `columns_`.
-  std::vector<plan::TensorInfo> others_;  ///< The inputs that are random.
-  RandomValues random_;
+  std::shared_ptr<Came> came_;  ///< A value of `columns_`.
+  RandomValues random_;         ///< Of the inputs that are not given.
   /// What is wrong with all frames is known before the first is asked for. Nothing: unread.
   std::optional<Frame> first_;
   std::vector<Source> streams_;                               ///< Where there are several.

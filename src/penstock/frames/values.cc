@@ -158,17 +158,6 @@ bool holds_frames(const Tensor& value, const Type& type) {
   return fits(frame, value);
 }
 
-/// "float32" for f32; empty where numpy itself has no such type.
-std::string numpy_name(DType dtype) {
-  const std::string_view own = to_string(dtype), bits = own.substr(1);
-  if (bits != "8" && bits != "16" && bits != "32" && bits != "64") return "";
-  return concat(own[0] == 'f'   ? "float"
-                : own[0] == 'i' ? "int"
-                : own[0] == 'u' ? "uint"
-                                : "complex",
-                bits);
-}
-
 std::string each_apart(CameFrom from) {
   const std::string counts = "its first dimension seems to count frames: ";
   if (from == CameFrom::kStream) return counts + "send the frames one behind the other";
@@ -187,10 +176,8 @@ std::string mending(const Type& type, const Tensor& value, CameFrom from) {
            "own file, such as a .png, which is made to fit, or save what penstock.io.prepare() "
            "makes of it in Python";
   }
-  const auto name = numpy_name(type.dtype);
-  if (type.dtype != value.dtype() && !name.empty()) {
-    return concat("convert it with .astype('", name, "') and save it again");
-  }
+  const auto conversion = converting(type.dtype);
+  if (type.dtype != value.dtype() && !conversion.empty()) return conversion + " and save it again";
   std::vector<std::int64_t> wanted;
   std::size_t count = 1;
   for (const auto& dim : type.dims) {

@@ -9,6 +9,7 @@
 #include "penstock/graph/inference.h"
 #include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
+#include "penstock/tensor/reshaping.h"
 
 namespace penstock::graph {
 namespace {
@@ -33,8 +34,12 @@ Result<Tensor> value_for(const Type& type, const InputValue& given) {
   if (tensor.kind() != Tensor::Kind::kDense && tensor.kind() != Tensor::Kind::kStrings) {
     return invalid_argument("expected a tensor, found a sequence or nothing");
   }
-  if (type.kind == Type::Kind::kTensor) PENSTOCK_CHECK_OK(check_matches(type, tensor));
-  return tensor;
+  if (type.kind != Type::Kind::kTensor) return tensor;
+  auto fits = check_matches(type, tensor);
+  if (fits) return tensor;
+  const auto conversion = converting(type.dtype);
+  if (type.dtype == tensor.dtype() || conversion.empty()) return std::move(fits).error();
+  return std::move(fits).error().adding("; " + conversion);
 }
 
 /// An input, or a constant that the file lists as one: its value is only the default.

@@ -15,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr const char* kRated = R"(<ir_version: 8, opset_import: ["" : 17]>
     g (float[n, 2] x, int64 sr, float[n] scale) => (float[n, 2] y)
@@ -63,6 +64,16 @@ TEST(BoundInputs, MayBeTensorsAndFiles) {
     ASSERT_EQ(graph.bound_inputs.size(), 1U);
     EXPECT_EQ(graph.bound_inputs[0].value.as<std::int64_t>()[0], 8000);
   }
+}
+
+TEST(BoundInputs, OfAnotherTypeAreToldHowNumpyConvertsThem) {
+  const TemporaryFolder folder;
+  const auto file = (folder.path() / "scale.npy").string();
+  ASSERT_TRUE(write_npy(Tensor::allocate(DType::kF64, {2}), file));
+  EXPECT_THAT(message("sr", Tensor::allocate(DType::kI32, {})),
+              HasSubstr("expected i64[], found i32[]; convert it with .astype('int64')"));
+  EXPECT_THAT(message("scale", file), HasSubstr("; convert it with .astype('float32')"));
+  EXPECT_THAT(message("sr", Tensor::allocate(DType::kI64, {3})), Not(HasSubstr("astype")));
 }
 
 TEST(BoundInputs, MayHaveADefault) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -143,7 +144,34 @@ void cast(RangeSite& site) {
   site.ask(0, site.node().int_or("to", 0) == kOnnxBool ? WholeRange{0, 1} : site.made());
 }
 
+/// Whether an input is made of whole numbers alone by a Cast to floats, perhaps moved since.
+bool is_cast_to_float(const RangeSite& site, std::size_t input) {
+  constexpr std::string_view kMoves[] = {"Transpose", "Reshape", "Unsqueeze", "Squeeze",
+                                         "Identity"};
+  const auto& graph = site.graph();
+  const auto* value = site.has(input) ? &site.value(input) : nullptr;
+  while (value != nullptr && value->producer) {
+    const auto& node = graph.node(*value->producer);
+    const bool casts = node.op == "Cast";
+    const auto from = node.inputs.empty() ? ValueId::kNone : node.inputs.front();
+    if (from == ValueId::kNone) return false;
+    if (casts) return is_float(value->type.dtype) && is_wide_integer(graph.value(from).type.dtype);
+    if (std::ranges::find(kMoves, node.op) == std::ranges::end(kMoves)) return false;
+    value = &graph.value(from);
+  }
+  return false;
+}
+
+/// Whole numbers that become floats and are then scaled as pixels are (x / 255, (x - 127.5) / 58,
+/// x - the means of colours) are pixels.
+void asks_for_pixels(RangeSite& site, std::size_t input, double least, double most) {
+  const auto by = site.extremes(1 - input);
+  if (!by || by->first < least || by->second > most || !is_cast_to_float(site, input)) return;
+  site.ask(input, WholeRange{0, 255});
+}
+
 void adds(RangeSite& site) {
+  for (const std::size_t input : {0U, 1U}) asks_for_pixels(site, input, -130, -90);
   const auto made = site.made();
   for (const std::size_t input : {0U, 1U}) {
     const auto other = site.extremes(1 - input);
@@ -155,6 +183,7 @@ void adds(RangeSite& site) {
 }
 
 void subtracts(RangeSite& site) {
+  asks_for_pixels(site, 0, 90, 130);
   const auto made = site.made();
   if (!made) return;
   const auto least = static_cast<double>(made->least), most = static_cast<double>(made->most);
@@ -181,6 +210,8 @@ bool is_mask_less_one(const RangeSite& site, const Value& value, bool negated) {
 }
 
 void multiplies(RangeSite& site) {
+  for (const std::size_t input : {0U, 1U}) asks_for_pixels(site, input, 1.0 / 256, 1.0 / 127);
+
   for (const std::size_t input : {0U, 1U}) {
     const auto factor = site.extremes(1 - input);
     if (!factor || !site.has(input)) continue;
@@ -207,6 +238,7 @@ void has_divisor(RangeSite& site) {
 }
 
 void divides(RangeSite& site) {
+  asks_for_pixels(site, 0, 127, 256);
   has_divisor(site);
   const auto made = site.made();
   const auto by = site.extremes(1);

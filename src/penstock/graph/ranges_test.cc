@@ -108,6 +108,28 @@ TEST(Ranges, FollowSumsProductsAndChoices) {
   EXPECT_EQ(of("Mod(i, last)"), "none");
 }
 
+TEST(Ranges, OfPicturesOfWholeNumbersAreThoseOfPixels) {
+  const auto of = [](const std::string& type, const std::string& node) {
+    return range_in(
+        "(" + type +
+        "[4, 3] i) => (float[3, 4] y) <float full = {255.0}, float part = {0.0039216}, "
+        "float[3] mean = {123.7, 116.3, 103.5}, float[3] less = {-123.7, -116.3, "
+        "-103.5}, float[3] some = {57.0, 58.0, 57.5}, float ten = {10.0}> { c = Cast<to "
+        "= 1>(i) t = Transpose(c) f = Transpose(t) d = " +
+        node + " y = Transpose(d) }");
+  };
+  EXPECT_EQ(of("int32", "Div(f, full)"), "0..255");
+  EXPECT_EQ(of("int64", "Mul(f, part)"), "0..255");
+  EXPECT_EQ(of("int16", "Mul(part, f)"), "0..255");
+  EXPECT_EQ(of("int32", "Sub(f, mean)"), "0..255");
+  EXPECT_EQ(of("int32", "Add(f, less)"), "0..255");
+  EXPECT_EQ(of("int32", "Div(f, ten)"), "none");
+  EXPECT_EQ(of("int32", "Div(full, f)"), "none");
+  EXPECT_EQ(of("int32", "Sub(mean, f)"), "none");
+  EXPECT_EQ(of("float", "Div(f, full)"), "none");
+  EXPECT_EQ(of("bool", "Div(f, full)"), "none");
+}
+
 TEST(Ranges, AreWhatAllReadersTake) {
   EXPECT_EQ(range_in("(float[30] t, float[12] s, int64[5] i) => (float[5] y) { a = Gather(t, i) b "
                      "= Gather(s, i) y = Add(a, b) }"),

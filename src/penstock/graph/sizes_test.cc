@@ -136,15 +136,28 @@ TEST(Words, AreThoseThatReadersKnow) {
         z = Equal(t, one)
         v = Identity(u) })");
   const auto words = [&](const char* name) { return graph.value(*graph.find_value(name)).words; };
-  EXPECT_THAT(words("s"), ElementsAre("cat", "dog"));
+  EXPECT_THAT(words("s"), ElementsAre("", "cat", "dog"));
+  EXPECT_THAT(words("t"), ElementsAre("", "yes"));
   EXPECT_THAT(words("u"), IsEmpty());
+}
+
+TEST(Words, AreKnownOnesAloneWhereOthersAreRefused) {
+  const auto words_of = [](const char* zeros) {
+    const auto graph = graph_of(concat(
+        "(string[4] s) => (float[4, 2] y) { y = ai.onnx.ml.OneHotEncoder<cats_strings = [\"cat\", "
+        "\"dog\"], zeros = ",
+        zeros, ">(s) }"));
+    return graph.value(*graph.find_value("s")).words;
+  };
+  EXPECT_THAT(words_of("0"), ElementsAre("cat", "dog"));
+  EXPECT_THAT(words_of("1"), ElementsAre("", "cat", "dog"));
 }
 
 TEST(Words, GoThroughWhatChangesTheirCase) {
   const auto graph = graph_of(R"((string[4] s) => (int64[4] y) {
         m = StringNormalizer<case_change_action = "LOWER">(s)
         y = ai.onnx.ml.LabelEncoder<keys_strings = ["cat", "dog"], values_int64s = [4, 5]>(m) })");
-  EXPECT_THAT(graph.value(*graph.find_value("s")).words, ElementsAre("cat", "dog"));
+  EXPECT_THAT(graph.value(*graph.find_value("s")).words, ElementsAre("", "cat", "dog"));
 }
 
 TEST(Words, AreThoseOfNestedGraphsToo) {
@@ -163,8 +176,8 @@ TEST(Words, AreThoseOfNestedGraphsToo) {
           k = ai.onnx.ml.LabelEncoder<keys_strings = ["red"], values_int64s = [1]>(w)
           w2 = ai.onnx.ml.LabelEncoder<keys_int64s = [1], values_strings = ["blue"]>(k) }> })");
   const auto words = [&](const char* name) { return graph.value(*graph.find_value(name)).words; };
-  EXPECT_THAT(words("s"), UnorderedElementsAre("cat", "dog", "cow"));
-  EXPECT_THAT(words("t"), ElementsAre("red"));
+  EXPECT_THAT(words("s"), UnorderedElementsAre("", "cat", "dog", "cow"));
+  EXPECT_THAT(words("t"), ElementsAre("", "red"));
   EXPECT_THAT(words("u"), IsEmpty());
 }
 

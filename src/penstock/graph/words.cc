@@ -18,6 +18,8 @@ constexpr std::size_t kMostWords = 64;
 /// Attributes that list the texts that a node knows.
 constexpr std::string_view kVocabularies[] = {"keys_strings", "pool_strings", "cats_strings",
                                               "classes_strings"};
+/// Stands for all texts that none of the readers knows.
+constexpr const char* kUnknownWord = "";
 /// They give the texts that they read, perhaps in another case.
 constexpr std::string_view kMoves[] = {"Identity", "Reshape",   "Squeeze",         "Unsqueeze",
                                        "Flatten",  "Transpose", "Slice",           "Gather",
@@ -32,6 +34,11 @@ void add(const Words& more, Words& words) {
     if (words.size() >= kMostWords) return;
     if (std::ranges::find(words, word) == words.end()) words.push_back(word);
   }
+}
+
+/// A node that knows some texts does not refuse others, but for this one.
+bool refuses_others(const Node& node) {
+  return node.op == "OneHotEncoder" && node.int_or("zeros", 1) == 0;
 }
 
 Words known_to(const Node& node) {
@@ -76,6 +83,7 @@ WordsOfValues words_within(const Graph& graph, WordsOfValues words) {
     add_of_bodies(graph, *node, words);
     auto known = known_to(*node);
     add(compared_with(graph, *node), known);
+    if (!known.empty() && !refuses_others(*node)) known.insert(known.begin(), kUnknownWord);
     const bool moves = std::ranges::find(kMoves, node->op) != std::ranges::end(kMoves);
     if ((moves || node->op == "Concat") && !node->outputs.empty() &&
         node->outputs.front() != ValueId::kNone) {

@@ -50,6 +50,16 @@ std::string reshaping(const std::vector<std::int64_t>& wanted,
                 in_brackets(axes), ")", sizes == wanted ? "" : reshape, " puts them in this one");
 }
 
+std::string converting(DType dtype) {
+  const std::string_view own = to_string(dtype), bits = own.substr(1);
+  if (bits != "8" && bits != "16" && bits != "32" && bits != "64") return "";
+  const auto* kind = own[0] == 'f'   ? "float"
+                     : own[0] == 'i' ? "int"
+                     : own[0] == 'u' ? "uint"
+                                     : "complex";
+  return concat("convert it with .astype('", kind, bits, "')");
+}
+
 bool is_unprepared_picture(const Type& type, const Tensor& found) {
   constexpr std::size_t kDims = 3;
   constexpr std::int64_t kChannels = 3;
