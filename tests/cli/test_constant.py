@@ -151,6 +151,7 @@ def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
     [
         (["rate"], "--constant 'rate': expected NAME=VALUE"),
         (["speed=1"], "--constant: the model has no input 'speed'; its inputs are 'x', 'rate', 'mode'"),
+        (["w=1"], "--constant: 'w' has its value in the file already, as an initializer: leave it out here and change"),
         (["rate=fast"], "--constant: input 'rate': expected an integer, as the input is i64, found 'fast'"),
         (["rate=1e4"], "expected an integer, as the input is i64, found '1e4'"),
         (["rate=[1, 2]"], "expected i64[], found 2 values of shape [2]"),
