@@ -187,6 +187,20 @@ def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_
     assert well("run", "app.yaml", "--frames", "3", "--json").json["ok"] == 3
     assert "--constant" in penstock("run", "app.yaml", "--constant", "rate=1").error
     net = document["nodes"]["net"]
+    for name, found, said in (
+        ("rate", 0.5, "input 'rate': expected an integer"),
+        ("speed", 1, "the model has no input 'speed'"),
+        ("w", 1, "'w' has its value in the file"),
+        ("mode", "none.npy", "mode: "),
+    ):
+        document["nodes"]["net"] = net | {"constants": {"rate": 16000, "mode": [1]} | {name: found}}
+        (tmp_path / "app.yaml").write_text(json.dumps(document))
+        error = penstock("run", "app.yaml").error
+        assert f"constants{'.' if name == 'mode' else ': '}{said}" in error and "--constant" not in error, error
+    document["nodes"]["net"] = net | {"shapes": {"z": "1x4"}}
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    assert "': shapes: the model has no input 'z'" in penstock("run", "app.yaml").error
+    document["nodes"]["net"] = net
     net["inputs"]["rate"] = "16000"
     (tmp_path / "app.yaml").write_text(json.dumps(document))
     said = penstock("run", "app.yaml").error
