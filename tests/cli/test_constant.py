@@ -351,3 +351,23 @@ def test_numbered_files_are_those_of_the_models_inputs(penstock, well, tmp_path)
     well(*built, "-o", "b.penstock")
     (folder / "input_1.pb").write_bytes(onnx.numpy_helper.from_array(np.float32(3)).SerializeToString())
     assert "'by'" in penstock("run", "p.penstock", "--inputs", folder).error
+
+
+def test_a_bound_value_that_fails_is_named_beside_the_frames(penstock, well, tmp_path):
+    """y = the row of a table at `id`, times x."""
+    nodes = [
+        helper.make_node("Gather", ["table", "id"], ["row"], "gather"),
+        helper.make_node("Mul", ["x", "row"], ["y"], "mul"),
+    ]
+    ends = [value("x", [4]), value("id", [], TensorProto.INT64)], [value("y", [4])]
+    model = save(tmp_path, "lookup", nodes, *ends, {"table": np.ones((8, 4), np.float32)})
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    random = "; the inputs were random, 'id' bound to a value: bind another value (--constant, in an application "
+    given = "; the frame is made of input 'x' f32[4] (--input), 'id' bound to a value (--constant): give sizes"
+    options = ["--constant", "id=50", "--budget", "1s", "--most-parts", "0", "-o", "never"]
+    assert random in penstock("build", model, *options).error
+    assert given in penstock("build", model, *options, "--input", "x=x.npy").error
+    well("split", model, "--constant", "id=50", "--as-is", "-o", "p.penstock")
+    assert random in penstock("run", "p.penstock", "--frames", "1").error
+    assert given in penstock("run", "p.penstock", "--input", "x=x.npy").error
+    assert random in penstock("bench", "p.penstock", "--seconds", "0.1").error

@@ -31,6 +31,13 @@ Result<Tensor> random_value(const Type& type, Random& random, const RandomOption
   return Tensor::sequence(std::move(items));
 }
 
+/// ", 'rate' bound to a value"; empty: none is.
+std::string text_of_bound(const std::vector<std::string>& bound) {
+  if (bound.empty()) return {};
+  return concat(", ", join(bound, ", ", [](const auto& name) { return concat("'", name, "'"); }),
+                bound.size() == 1 ? " bound to a value" : " bound to values");
+}
+
 }  // namespace
 
 Result<Frame> random_frame(const std::vector<plan::TensorInfo>& inputs, const RandomValues& values,
@@ -65,7 +72,7 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 }
 
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                             std::string_view frames) {
+                             std::string_view frames, const std::vector<std::string>& bound) {
   const bool late_or_full =
       error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
   // What cannot be compiled names its model; what runs, its frame.
@@ -96,6 +103,11 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
     advice.push_back(concat("bind what never changes (", OptionName::kConstants,
                             ", in an application 'constants')"));
   }
+  text += text_of_bound(bound);
+  if (!bound.empty()) {
+    advice.push_back(
+        concat("bind another value (", OptionName::kConstants, ", in an application 'constants')"));
+  }
   if (!open.empty()) text += ", open dimensions taken as 1 in " + join(open, ", ");
   if (!sized.empty()) text += ", sizes taken for open dimensions in " + join(sized, ", ");
   if (!open.empty() || !sized.empty()) {
@@ -110,7 +122,8 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
 }
 
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                            const Frame* frame, std::string_view option) {
+                            const Frame* frame, std::string_view option,
+                            const std::vector<std::string>& bound) {
   const bool of_frame = error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
   const bool of_values = error.code == Code::kInvalidArgument || error.code == Code::kUnknown ||
                          error.code == Code::kOutOfRange;  // Engines do not always say which.
@@ -121,7 +134,9 @@ std::string advice_on_given(const Error& error, const std::vector<plan::TensorIn
     if (frame != nullptr && i < frame->size()) texts.back() += concat(" ", (*frame)[i].type());
   }
   return concat("; the frame is made of ", inputs.size() == 1 ? "input " : "inputs ",
-                join(texts, ", "), " (", option, "): give sizes and values that the network takes");
+                join(texts, ", "), " (", option, ")", text_of_bound(bound),
+                bound.empty() ? "" : concat(" (", OptionName::kConstants, ")"),
+                ": give sizes and values that the network takes");
 }
 
 }  // namespace penstock::frames
