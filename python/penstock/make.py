@@ -506,6 +506,8 @@ def _literal(value: object) -> str:
         return "[" + ", ".join(map(_literal, value)) + "]"
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if value is None:
+        raise TypeError
     return json.dumps(value)
 
 

@@ -141,8 +141,10 @@ def test_ones_own_frames_are_a_sequence(build, keeper, well, cpu, tmp_path):
         (["--state", "t=s", "--state", "t=x"], "state 't' -> 'x': output 't' is the state of input 's' already"),
         (["--state", "t=s", "--state", "y=s"], "state 'y' -> 's': 's' reads 't' already; an input reads one state"),
         (["--state", "t=s", "--constant", "s=0"], "state 't' -> 's': input 's' is bound to a constant"),
-        (["--state", "t=s:none.npy"], "state 't' -> 's': initial value 'none.npy' cannot be copied"),
-        (["--state", "t=s:wide.npy"], "state 't' -> 's': initial value: expected f32[64], found f32[65]"),
+        (["--state", "t=s:none.npy"], "state 't' -> 's': initial value 'none.npy' cannot be copied: No such file"),
+        (["--state", "t=s:wide.npy"], "state 't' -> 's': initial value: expected f32[64], found f32[65], in 'wide"),
+        (["--state", "t=s:0.5"], "state 't' -> 's:0.5': expected a file of the first value (.npy) behind 's:', found"),
+        (["--state", "s=t"], "state 's' -> 't': the ends are swapped: expected OUT=IN, found an input and"),
         (["--state", "t"], "--state: expected OUT=IN or OUT=IN:FILE.npy, found 't'"),
     ],
 )
@@ -151,6 +153,7 @@ def test_states_that_cannot_be_are_refused(penstock, keeper, tmp_path, options, 
     options = [option.replace("s=0", "s=[" + ",".join(["0"] * 64) + "]") for option in options]
     error = penstock("build", keeper, "-o", "never", *options).error
     assert error.startswith(told), error
+    assert "--state" in error or ".npy" not in error, error
     assert not (tmp_path / "never").exists()
 
 

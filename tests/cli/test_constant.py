@@ -151,6 +151,7 @@ def test_a_large_value_is_a_file_of_the_package(well, penstock, tmp_path):
     [
         (["rate"], "--constant 'rate': expected NAME=VALUE"),
         (["speed=1"], "--constant: the model has no input 'speed'; its inputs are 'x', 'rate', 'mode'"),
+        (["w=1"], "--constant: 'w' has its value in the file already, as an initializer: leave it out here and change"),
         (["rate=fast"], "--constant: input 'rate': expected an integer, as the input is i64, found 'fast'"),
         (["rate=1e4"], "expected an integer, as the input is i64, found '1e4'"),
         (["rate=[1, 2]"], "expected i64[], found 2 values of shape [2]"),
@@ -186,6 +187,20 @@ def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_
     assert well("run", "app.yaml", "--frames", "3", "--json").json["ok"] == 3
     assert "--constant" in penstock("run", "app.yaml", "--constant", "rate=1").error
     net = document["nodes"]["net"]
+    for name, found, said in (
+        ("rate", 0.5, "input 'rate': expected an integer"),
+        ("speed", 1, "the model has no input 'speed'"),
+        ("w", 1, "'w' has its value in the file"),
+        ("mode", "none.npy", "mode: "),
+    ):
+        document["nodes"]["net"] = net | {"constants": {"rate": 16000, "mode": [1]} | {name: found}}
+        (tmp_path / "app.yaml").write_text(json.dumps(document))
+        error = penstock("run", "app.yaml").error
+        assert f"constants{'.' if name == 'mode' else ': '}{said}" in error and "--constant" not in error, error
+    document["nodes"]["net"] = net | {"shapes": {"z": "1x4"}}
+    (tmp_path / "app.yaml").write_text(json.dumps(document))
+    assert "': shapes: the model has no input 'z'" in penstock("run", "app.yaml").error
+    document["nodes"]["net"] = net
     net["inputs"]["rate"] = "16000"
     (tmp_path / "app.yaml").write_text(json.dumps(document))
     said = penstock("run", "app.yaml").error
@@ -336,3 +351,23 @@ def test_numbered_files_are_those_of_the_models_inputs(penstock, well, tmp_path)
     well(*built, "-o", "b.penstock")
     (folder / "input_1.pb").write_bytes(onnx.numpy_helper.from_array(np.float32(3)).SerializeToString())
     assert "'by'" in penstock("run", "p.penstock", "--inputs", folder).error
+
+
+def test_a_bound_value_that_fails_is_named_beside_the_frames(penstock, well, tmp_path):
+    """y = the row of a table at `id`, times x."""
+    nodes = [
+        helper.make_node("Gather", ["table", "id"], ["row"], "gather"),
+        helper.make_node("Mul", ["x", "row"], ["y"], "mul"),
+    ]
+    ends = [value("x", [4]), value("id", [], TensorProto.INT64)], [value("y", [4])]
+    model = save(tmp_path, "lookup", nodes, *ends, {"table": np.ones((8, 4), np.float32)})
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    random = "; the inputs were random, 'id' bound to a value: bind another value (--constant, in an application "
+    given = "; the frame is made of input 'x' f32[4] (--input), 'id' bound to a value (--constant): give sizes"
+    options = ["--constant", "id=50", "--budget", "1s", "--most-parts", "0", "-o", "never"]
+    assert random in penstock("build", model, *options).error
+    assert given in penstock("build", model, *options, "--input", "x=x.npy").error
+    well("split", model, "--constant", "id=50", "--as-is", "-o", "p.penstock")
+    assert random in penstock("run", "p.penstock", "--frames", "1").error
+    assert given in penstock("run", "p.penstock", "--input", "x=x.npy").error
+    assert random in penstock("bench", "p.penstock", "--seconds", "0.1").error

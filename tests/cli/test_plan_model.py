@@ -245,6 +245,8 @@ def test_what_writes_a_state_has_no_replicas(well, penstock, tmp_path, cpus):
     [
         ("z=h_in", 1, "state 'z' -> 'h_in': no output 'z'; the network's outputs are 'y', 'h_out'"),
         ("h_out=z", 1, "state 'h_out' -> 'z': no input 'z'; the network's inputs are 'x', 'h_in'"),
+        ("h_in=h_out", 1, "state 'h_in' -> 'h_out': the ends are swapped: expected OUT=IN, found an input and"),
+        ("h_out=h_in:1", 1, "state 'h_out' -> 'h_in:1': expected a file of the first value (.npy) behind 'h_in:'"),
         ("h_out", 2, "--state: expected OUT=IN or OUT=IN:FILE.npy, found 'h_out'"),
     ],
 )

@@ -166,6 +166,8 @@ def test_texts_are_bound_as_they_are(tmp_path: Path, texts: Any) -> None:
         ({"gain": np.array([1j, 2])}, "input 'gain': expected f32[2], found c128[2]"),
         ({"gain": np.array([object(), 2])}, "expected strings, found object among them"),
         ([("rate", 1)], "constants: expected"),
+        ({"rate": None}, "['rate']: expected a value, a list of values or an array, such as 16000, found NoneType"),
+        ({"gain": [1, None]}, "constants['gain']: expected a value, a list of values or an array"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(rated: Path, constants: Any, said: str) -> None:

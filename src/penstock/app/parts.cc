@@ -26,6 +26,16 @@ Result<T> placed(const Node& node, const std::string& field, Result<T> result) {
   return std::move(result).error().within(place_of(node, field));
 }
 
+/// Of an import: options are called as the application's fields are.
+Error in_words_of_fields(Error error) {
+  for (auto& place : error.places) {
+    if (place.kind != Where::kText) continue;
+    if (place.name == name_of(OptionName::kConstants)) place.name = "constants";
+    if (place.name == name_of(OptionName::kShapes)) place.name = "shapes";
+  }
+  return error;
+}
+
 /// Whether nothing is said that a model would need.
 bool settles_nothing(const Network& network) {
   const auto& import = network.import;
@@ -111,7 +121,9 @@ Result<graph::Graph> import_network(const Node& node, const Network& network,
   import.engine = *std::move(engine);
   PENSTOCK_CHECK_OK(placed(
       node, "options", backend::check_settings(*backend, split.backend_options, split.custom_ops)));
-  return placed(node, "network", import_model(network.model, std::move(import), backends));
+  auto graph = import_model(network.model, std::move(import), backends);
+  if (!graph) return in_words_of_fields(std::move(graph).error()).within(place_of(node, "network"));
+  return graph;
 }
 
 Result<Part> network_part(const Node& node, const Network& network,

@@ -316,8 +316,9 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   const bool all_cpus = report.cpus == inherited;
   auto measured = measure_all(options, alone, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {
-    const auto advice = advice_on_frame(measured.error(), options.inputs, package.plan.inputs,
-                                        frame_like_all(given));
+    const auto advice =
+        advice_on_frame(measured.error(), options.inputs, package.plan.inputs,
+                        names_of_bound(package.plan.bound_inputs), frame_like_all(given));
     return std::move(measured).error().adding(advice);
   }
   report.recorded = stop(watching);

@@ -185,7 +185,8 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
   // The frames are at fault only where the network itself fails on them.
   const bool on_frames = built.error().find(Where::kWay) != nullptr;
   const auto advice =
-      on_frames ? advice_on_frame(built.error(), options.inputs, inputs, frame_like_all(to.frames))
+      on_frames ? advice_on_frame(built.error(), options.inputs, inputs,
+                                  names_of_bound(graph.bound_inputs), frame_like_all(to.frames))
                 : "";
   return std::move(built).error().adding(advice);
 }

@@ -25,10 +25,17 @@ void add_random_options(CLI::App* command, frames::SourceOptions& options);
 
 /// What to do where a frame failed: "; the inputs were random: ...", or, where files were named,
 /// what `failed` holds; null: it is not known which frame that was. Empty where the values are not
-/// to blame: it was late, or an edge full.
+/// to blame: it was late, or an edge full. `bound`: the names of inputs that are bound to a value.
 std::string advice_on_frame(const Error& error, const frames::SourceOptions& options,
                             const std::vector<plan::TensorInfo>& inputs,
-                            const frames::Frame* failed);
+                            const std::vector<std::string>& bound, const frames::Frame* failed);
+
+template <typename BoundInput>
+std::vector<std::string> names_of_bound(const std::vector<BoundInput>& bound) {
+  std::vector<std::string> names;
+  for (const auto& input : bound) names.push_back(input.name);
+  return names;
+}
 
 /// A frame of the types that all of them have; null: they differ, or there is none.
 const frames::Frame* frame_like_all(const std::vector<frames::Frame>& frames);

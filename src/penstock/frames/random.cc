@@ -45,6 +45,13 @@ std::map<std::string, std::int64_t> sizes_of(const std::vector<plan::TensorInfo>
   return sizes;
 }
 
+/// ", 'rate' bound to a value"; empty: none is.
+std::string text_of_bound(const std::vector<std::string>& bound) {
+  if (bound.empty()) return {};
+  return concat(", ", join(bound, ", ", [](const auto& name) { return concat("'", name, "'"); }),
+                bound.size() == 1 ? " bound to a value" : " bound to values");
+}
+
 }  // namespace
 
 Result<Frame> completed_frame(const std::vector<plan::TensorInfo>& inputs,
@@ -99,7 +106,7 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 }
 
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                             std::string_view frames) {
+                             std::string_view frames, const std::vector<std::string>& bound) {
   const bool late_or_full =
       error.code == Code::kDeadlineExceeded || error.code == Code::kResourceExhausted;
   // What cannot be compiled names its model; what runs, its frame.
@@ -130,6 +137,11 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
     advice.push_back(concat("bind what never changes (", OptionName::kConstants,
                             ", in an application 'constants')"));
   }
+  text += text_of_bound(bound);
+  if (!bound.empty()) {
+    advice.push_back(
+        concat("bind another value (", OptionName::kConstants, ", in an application 'constants')"));
+  }
   if (!open.empty()) text += ", open dimensions taken as 1 in " + join(open, ", ");
   if (!sized.empty()) text += ", sizes taken for open dimensions in " + join(sized, ", ");
   if (!open.empty() || !sized.empty()) {
@@ -144,7 +156,8 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
 }
 
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                            const Frame* frame, std::string_view option) {
+                            const Frame* frame, std::string_view option,
+                            const std::vector<std::string>& bound) {
   const bool of_frame = error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
   const bool of_values = error.code == Code::kInvalidArgument || error.code == Code::kUnknown ||
                          error.code == Code::kOutOfRange;  // Engines do not always say which.
@@ -155,7 +168,9 @@ std::string advice_on_given(const Error& error, const std::vector<plan::TensorIn
     if (frame != nullptr && i < frame->size()) texts.back() += concat(" ", (*frame)[i].type());
   }
   return concat("; the frame is made of ", inputs.size() == 1 ? "input " : "inputs ",
-                join(texts, ", "), " (", option, "): give sizes and values that the network takes");
+                join(texts, ", "), " (", option, ")", text_of_bound(bound),
+                bound.empty() ? "" : concat(" (", OptionName::kConstants, ")"),
+                ": give sizes and values that the network takes");
 }
 
 }  // namespace penstock::frames

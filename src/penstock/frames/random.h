@@ -40,16 +40,17 @@ Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& in
 /// What to do where random values of these inputs made a network fail: "; the inputs were random,
 /// integers in 'sr': bind what never changes (--constant ...), or " and `frames`. Empty where the
 /// values are not to blame: it was late, something full, the model itself is refused, or a backend
-/// breaks its contract.
+/// breaks its contract. `bound`: inputs that have one value for good, which may be at fault, too.
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                             std::string_view frames);
+                             std::string_view frames, const std::vector<std::string>& bound = {});
 
 /// What to do where a network failed on values that the user gave by `option`: "; the frame is
 /// made of inputs 'ids' i64[1,3], 'b' f32[5,4] (--inputs): give sizes and values that the network
 /// takes".
 /// Without types where it is not known which `frame` failed (null). Empty where it was no frame
-/// that failed, or its values are not to blame.
+/// that failed, or its values are not to blame. `bound`: as above.
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                            const Frame* frame, std::string_view option);
+                            const Frame* frame, std::string_view option,
+                            const std::vector<std::string>& bound = {});
 
 }  // namespace penstock::frames

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/base/option_name.h"
+#include "penstock/graph/containers.h"
 #include "penstock/graph/inference.h"
 #include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
@@ -26,7 +27,9 @@ Result<Tensor> tensor_of_text(const std::string& text, const Type& type) {
 
 Result<Tensor> value_for(const Type& type, const InputValue& given) {
   if (type.kind == Type::Kind::kOther) {
-    return invalid_argument("expected an input that is a tensor, found ", type);
+    return invalid_argument("expected an input that is a tensor, found ", type_text(type),
+                            ": leave it out here, and give its value with each frame (",
+                            OptionName::kFrames, ")");
   }
   const auto* text = std::get_if<std::string>(&given);
   PENSTOCK_TRY(Tensor tensor,
@@ -51,6 +54,18 @@ std::optional<ValueId> find_bindable(const Draft& draft, const std::string& name
   return draft.defaults.contains(name) ? graph.find_value(name) : std::nullopt;
 }
 
+Error no_bindable(const Graph& graph, const std::string& name) {
+  const auto id = graph.find_value(name);
+  if (!id || !graph.value(*id).constant) {
+    return not_found("the model has no input '", name, "'; its inputs are ",
+                     names_of_inputs(graph));
+  }
+  return not_found("'", name,
+                   "' has its value in the file already, as an initializer: leave it out here and "
+                   "change the file, or keep it replaceable (",
+                   OptionName::kParameters, ", in an application 'parameters')");
+}
+
 }  // namespace
 
 Status bind_inputs(Draft& draft, const std::map<std::string, InputValue>& constants) {
@@ -59,10 +74,7 @@ Status bind_inputs(Draft& draft, const std::map<std::string, InputValue>& consta
   std::vector<ValueId> bound;
   for (const auto& [name, given] : constants) {
     const auto id = find_bindable(draft, name);
-    if (!id) {
-      return not_found(OptionName::kConstants, ": the model has no input '", name,
-                       "'; its inputs are ", names_of_inputs(graph));
-    }
+    if (!id) return no_bindable(graph, name).within(std::string(name_of(OptionName::kConstants)));
     bound.push_back(*id);
     auto& input = graph.values[index(*id)];
     auto value = value_for(input.type, given);

@@ -119,7 +119,11 @@ TEST(BoundInputs, StandInTheModelAsItIs) {
 TEST(BoundInputs, AreRefusedInOneSentence) {
   EXPECT_EQ(message("rate", "16000"),
             "model: --constant: the model has no input 'rate'; its inputs are 'x', 'sr', 'scale'");
-  EXPECT_THAT(message("known", "1"), HasSubstr("no input 'known'"));
+  EXPECT_EQ(
+      message("known", "1"),
+      "model: --constant: 'known' has its value in the file already, as an initializer: leave "
+      "it out here and change the file, or keep it replaceable (--parameter, in an application "
+      "'parameters')");
   EXPECT_EQ(message("sr", "16000.5"),
             "model: --constant: input 'sr': expected an integer, as the input is i64, found "
             "'16000.5'");
@@ -137,6 +141,28 @@ TEST(BoundInputs, AreRefusedInOneSentence) {
   other.shapes["x"] = {Dim{.size = 4}, Dim{.size = 2}};
   EXPECT_THAT(error_of_text(kRated, other).message(),
               HasSubstr("expected f32[4], found 3 values of shape [3]"));
+}
+
+TEST(BoundInputs, OfAnOldFileHaveNoDefault) {
+  const std::string text = R"(<ir_version: 3, opset_import: ["" : 8]>
+      g (float[2] x, float[2] gain = {1, 1}) => (float[2] y) { y = Mul(x, gain) })";
+  EXPECT_THAT(error_of_text(text, binding("gain", "1")).message(),
+              HasSubstr("--constant: 'gain' has its value in the file already"));
+}
+
+TEST(BoundInputs, AreTensors) {
+  const std::string text = R"(<ir_version: 8, opset_import: ["" : 17]>
+      g (seq(float[2]) s, optional(float[4]) o) => (int64 n) { n = SequenceLength(s) })";
+  EXPECT_EQ(error_of_text(text, binding("s", "1")).message(),
+            "model: --constant: input 's': expected an input that is a tensor, found "
+            "sequence(f32[2]): leave it out here, and give its value with each frame (--input)");
+  EXPECT_THAT(error_of_text(text, binding("o", "1")).message(),
+              HasSubstr("input 'o': expected an input that is a tensor, found optional(f32[4])"));
+  ImportOptions shaped;
+  shaped.shapes["s"] = {Dim{.size = 1}};
+  EXPECT_EQ(error_of_text(text, shaped).message(),
+            "model: --shape: input 's': expected a tensor, found sequence(f32[2]), which has no "
+            "dimensions to bind: leave it out here");
 }
 
 TEST(BoundInputs, AllMayBeBound) {

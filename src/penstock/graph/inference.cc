@@ -9,6 +9,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include "penstock/base/words.h"
+#include "penstock/graph/containers.h"
 #include "penstock/graph/engine_sizes.h"
 #include "penstock/graph/model_proto.h"
 #include "penstock/graph/proto.h"
@@ -388,8 +389,8 @@ class Bindings {
     auto& type = input.type;
     const std::string place = concat("input '", input.name, "'");
     if (type.kind != Type::Kind::kTensor) {
-      return invalid_argument(place, ": expected a tensor, found ", type,
-                              ", which has no dimensions to bind");
+      return invalid_argument(place, ": expected a tensor, found ", type_text(type),
+                              ", which has no dimensions to bind: leave it out here");
     }
     if (!type.ranked) type = Type::tensor(type.dtype, std::vector<Dim>(wanted.size()));
     if (type.dims.size() != wanted.size()) {

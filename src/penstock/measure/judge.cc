@@ -152,6 +152,15 @@ bool lie_within(double steps, const std::vector<std::vector<Tensor>>& outputs, s
   return most - least <= steps;
 }
 
+bool is_all_nan(const Tensor& value) {
+  if (value.kind() != Tensor::Kind::kDense || !is_float(value.dtype())) return false;
+  for (std::size_t i = 0; i < value.count(); ++i) {
+    const auto bits = load_bits(value.dtype(), value.data(), i);
+    if (!std::isnan(number_from_bits(value.dtype(), bits))) return false;
+  }
+  return value.count() > 0;
+}
+
 bool are_all_same(std::span<const frames::Frame> frames) {
   return std::ranges::all_of(frames,
                              [&](const auto& frame) { return same_values(frame, frames.front()); });
@@ -175,6 +184,12 @@ std::string doubt(const Allowance& allowed) {
     return concat("output '", allowed.output, "' depends on ", allowed.drawn,
                   ", which draws random numbers: no two runs agree, so that nothing can be said of "
                   "it; to compare the rest of the network, export it with the numbers as an input");
+  }
+  if (allowed.nan) {
+    return concat("output '", allowed.output,
+                  "': all its values are NaN on these frames, so that the output of a wrong frame "
+                  "would pass too: give frames on which the network has numbers (",
+                  OptionName::kFrames, ")");
   }
   if (allowed.alone && allowed.empty) {
     return concat("output '", allowed.output,
@@ -497,6 +512,11 @@ void Judge::tell_apart(const Setting& setting, Reference& reference) {
       allowed.alone = alone;
       allowed.empty = empty;
     }
+  }
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    allowances_[i].nan = !outputs.empty() && std::ranges::all_of(outputs, [&](const auto& frame) {
+      return is_all_nan(frame[i]);
+    });
   }
   for (std::size_t f = 0; f < all.size(); ++f) {
     for (std::size_t g = 0; g < f; ++g) {

@@ -49,6 +49,7 @@ struct Allowance {
   bool empty = false;        ///< ... for they hold no elements.
   bool compared = false;     ///< Two different frames were there.
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
+  bool nan = false;          ///< All values of the reference's are NaN.
   bool exact = false;        ///< As KnownOutput has it, or no two values are over a step apart.
 };
 

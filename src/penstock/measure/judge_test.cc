@@ -259,6 +259,18 @@ TEST(Judge, CannotTellFramesApartThatGiveTheSame) {
   EXPECT_EQ(verdict_on(judge, frames, zero).finding, Finding::kWrong);
 }
 
+TEST(Judge, SaysThatAllValuesAreNaN) {
+  const auto frames = some_frames();
+  const auto network = elementwise([](double) { return std::nan(""); });
+  const auto verdict = verdict_on(judge_of(network, frames), frames, network);
+  EXPECT_EQ(verdict.finding, Finding::kInconclusive);
+  EXPECT_THAT(
+      verdict.reason,
+      HasSubstr("output 'y': all its values are NaN on these frames, so that the output of a "
+                "wrong frame would pass too: give frames on which the network has numbers "
+                "(--input)"));
+}
+
 TEST(Judge, IsInDoubtWhereAllFramesAreTheSame) {
   const auto silence = floats([](auto) { return 0; });
   const auto network = elementwise([](double x) { return 2 * x; });

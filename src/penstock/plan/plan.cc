@@ -164,8 +164,35 @@ Status refuse_native_code(const Plan& plan) {
   return {};
 }
 
+std::optional<Error> misread_state(const StateEdge& state, const std::vector<std::string>& inputs,
+                                   const std::vector<std::string>& outputs) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (has(inputs, state.to)) return std::nullopt;
+  if (has(inputs, state.from) && has(outputs, state.to)) {
+    return invalid_argument("the ends are swapped: expected ",
+                            in_words_of_caller("OUT=IN", "{OUT: IN}"),
+                            ", found an input and an output; give ",
+                            in_words_of_caller(concat(state.to, "=", state.from),
+                                               concat("{'", state.to, "': '", state.from, "'}")),
+                            " (", OptionName::kStates, ")");
+  }
+  const auto colon = state.to.rfind(':');
+  const auto input = state.to.substr(0, colon);
+  if (colon == state.to.npos || !state.initial.empty() || !has(inputs, input)) return std::nullopt;
+  return invalid_argument(
+      "expected a file of the first value (.npy) ",
+      in_words_of_caller(concat("behind '", input, ":', found '", state.to.substr(colon + 1), "'"),
+                         concat("beside the input, ('", input, "', FILE), found '", state.to, "'")),
+      "; write one (numpy.save), or leave it out for zeros (", OptionName::kStates, ")");
+}
+
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output) {
   const auto place = concat("state '", state.from, "' -> '", state.to, "'");
+  if (auto misread = misread_state(state, names_of(plan.inputs), names_of(plan.outputs))) {
+    return (*std::move(misread)).within(place);
+  }
   const auto input = std::ranges::find(plan.inputs, state.to, &TensorInfo::name);
   if (input == plan.inputs.end()) return no_input_for(plan, state).within(place);
   const auto output = std::ranges::find(plan.outputs, state.from, &TensorInfo::name);

@@ -258,6 +258,11 @@ Status validate(const Plan& plan);
 /// output is one, or a stage that writes it has several replicas and the plan one stream.
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
 
+/// Why a state is none that ends at no input: its ends are swapped, or what stands behind the input
+/// is no .npy file. Nothing: neither. By the names of the inputs and the outputs that there are.
+std::optional<Error> misread_state(const StateEdge& state, const std::vector<std::string>& inputs,
+                                   const std::vector<std::string>& outputs);
+
 /// What the first frame reads of a state of the plan: its file, or zeros. `folder`: of the package.
 /// \error as read_npy(); kInvalidArgument  the value does not fit: names the state.
 Result<Tensor> initial_value(const Plan& plan, const std::filesystem::path& folder,

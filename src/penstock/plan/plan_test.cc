@@ -89,6 +89,13 @@ TEST(StateTest, NamesWhatIsNotThere) {
   EXPECT_EQ(message({"cache_out", "x", ""}),
             "state 'cache_out' -> 'x': no output 'cache_out'; the outputs are 'y'");
   EXPECT_EQ(message({"yy", "x", ""}), "state 'yy' -> 'x': no output 'yy'; did you mean 'y'?");
+  EXPECT_EQ(
+      message({"x", "y", ""}),
+      "state 'x' -> 'y': the ends are swapped: expected OUT=IN, found an input and an output; "
+      "give y=x (--state)");
+  EXPECT_EQ(message({"y", "x:0.5", ""}),
+            "state 'y' -> 'x:0.5': expected a file of the first value (.npy) behind 'x:', found "
+            "'0.5'; write one (numpy.save), or leave it out for zeros (--state)");
 }
 
 TEST(StateTest, RefusesWhatIsTakenAlready) {

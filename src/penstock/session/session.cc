@@ -21,6 +21,7 @@
 #include "penstock/backend/settings.h"
 #include "penstock/base/files.h"
 #include "penstock/base/hash.h"
+#include "penstock/base/option_name.h"
 #include "penstock/device/topology.h"
 #include "penstock/graph/interface.h"
 #include "penstock/graph/subgraph.h"
@@ -43,7 +44,8 @@ Status check_first_value(const plan::Plan& plan, const plan::StateEdge& given) {
   if (given.initial.empty()) return {};
   auto value = plan::initial_value(plan, {}, given);
   if (value) return {};
-  return std::move(value).error().adding(concat(", in '", given.initial, "'"));
+  return std::move(value).error().adding(
+      concat(", in '", given.initial, "' (", OptionName::kStates, ")"));
 }
 
 /// The states' first values go into the package. `lanes`: what was asked of all stages is none of
@@ -61,7 +63,8 @@ Status add_states(const std::vector<plan::StateEdge>& states, const partition::L
       fs::copy_file(given.initial, folder / state.initial, error);
       if (error) {
         return not_found("state '", state.from, "' -> '", state.to, "': initial value '",
-                         given.initial, "' cannot be copied: ", error.message());
+                         given.initial, "' cannot be copied: ", error.message(),
+                         "; give a file that can be read (", OptionName::kStates, ")");
       }
     }
     PENSTOCK_CHECK_OK(plan::add_state(plan, state));

@@ -67,6 +67,13 @@ const graph::Value* find_among(const graph::Graph& graph, const std::vector<grap
   return found == ids.end() ? nullptr : &graph.value(*found);
 }
 
+std::vector<std::string> list_of(const graph::Graph& graph,
+                                 const std::vector<graph::ValueId>& ids) {
+  std::vector<std::string> names;
+  for (const auto id : ids) names.push_back(graph.value(id).name);
+  return names;
+}
+
 std::string names_in(const graph::Graph& graph, const std::vector<graph::ValueId>& ids) {
   return join(ids, ", ", [&](graph::ValueId id) { return concat("'", graph.value(id).name, "'"); });
 }
@@ -112,6 +119,9 @@ std::vector<std::vector<NodeId>> state_loops(const graph::Graph& graph,
 Status check_states(const graph::Graph& graph, const std::vector<plan::StateEdge>& states) {
   for (const auto& state : states) {
     const auto place = concat("state '", state.from, "' -> '", state.to, "'");
+    auto misread =
+        plan::misread_state(state, list_of(graph, graph.inputs), list_of(graph, graph.outputs));
+    if (misread) return (*std::move(misread)).within(place);
     const auto* from = find_among(graph, graph.outputs, state.from);
     if (from == nullptr) {
       return not_found(place, ": no output '", state.from, "'; the network's outputs are ",
