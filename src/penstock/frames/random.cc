@@ -173,4 +173,14 @@ std::string advice_on_given(const Error& error, const std::vector<plan::TensorIn
                 ": give sizes and values that the network takes");
 }
 
+std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs) {
+  std::vector<std::string> sizes;
+  for (const auto& input : inputs) {
+    if (input.type.fixed()) continue;
+    const auto size = [](const Dim& dim) { return std::to_string(dim.likely()); };
+    sizes.push_back(concat(input.name, "=", join(input.type.dims, "x", size)));
+  }
+  return sizes;
+}
+
 }  // namespace penstock::frames

@@ -37,6 +37,9 @@ Result<Frame> completed_frame(const std::vector<plan::TensorInfo>& inputs,
 Result<std::vector<Frame>> random_frames(const std::vector<plan::TensorInfo>& inputs,
                                          const RandomValues& values, std::uint64_t count);
 
+/// "ids=1x5", of each input that is open: what random frames are of.
+std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs);
+
 /// What to do where random values of these inputs made a network fail: "; the inputs were random,
 /// integers in 'sr': bind what never changes (--constant ...), or " and `frames`. Empty where the
 /// values are not to blame: it was late, something full, the model itself is refused, or a backend

@@ -201,13 +201,7 @@ Status check_inputs_are_tensors(const Context& context) {
 
 /// Of random frames, whose sizes nobody gave.
 void tell_open_sizes(Context& context) {
-  std::vector<std::string> sizes;
-  for (const auto& input : context.whole.plan.inputs) {
-    const auto& dims = input.type.dims;
-    if (std::ranges::all_of(dims, &Dim::fixed)) continue;
-    const auto size = [](const Dim& dim) { return std::to_string(dim.likely()); };
-    sizes.push_back(concat(input.name, "=", join(dims, "x", size)));
-  }
+  const auto sizes = frames::open_sizes(context.whole.plan.inputs);
   if (sizes.empty()) return;
   context.notes.push_back(concat("measured at ", join(sizes, ", "), ", as ",
                                  sizes.size() == 1 ? "its shape is" : "their shapes are", " open; ",
