@@ -199,6 +199,21 @@ def test_one_class_for_all_frames_is_judged_on_other_frames(well, tmp_path):
     assert (output["verdict"], output["told_apart"], output["frames_scaled"]) == ("right", True, 1)
 
 
+def test_a_class_by_brightness_is_judged_on_dark_and_bright_pictures(well, tmp_path):
+    """Noise over the whole range has one mean, and so one class."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["f"], ["mean"], axes=[1]),
+        helper.make_node("Concat", ["mean", "limit"], ["both"], axis=1),
+        helper.make_node("ArgMax", ["both"], ["y"], axis=1, keepdims=0),
+    ]
+    inputs, outputs = [value("x", [1, 4096], TensorProto.UINT8)], [value("y", [1], TensorProto.INT64)]
+    save(tmp_path, "bright", nodes, inputs, outputs, {"limit": np.float32([[160]])})
+    well("split", "bright.onnx", "-o", "p")
+    (output,) = well("verify", "p", "--json").json["outputs"]
+    assert (output["verdict"], output["told_apart"]) == ("right", True)
+
+
 def save_weighted_sum(folder, name, weights):
     """Of steps, each by its own share, as in attention: of one step the share is 1, whatever the weights are."""
     nodes = [

@@ -1,6 +1,7 @@
 // Sums four 16-bit draws for a normal number, and rejects draws that would favour small values.
 #include "penstock/tensor/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <new>
 #include <string>
@@ -44,6 +45,26 @@ void fill(Tensor& tensor, Random& random, const WholeRange& range) {
     store_bits(tensor.dtype(), tensor.data(), i,
                bits_from_number(tensor.dtype(), static_cast<double>(number)));
   }
+}
+
+/// About a quarter of a wide range, anywhere in it: pictures of some brightness and little
+/// contrast.
+WholeRange part_of(const WholeRange& range, Random& random) {
+  constexpr std::int64_t kNarrow = 16, kWide = std::int64_t{1} << 40;
+  std::int64_t span = 0;
+  const bool overflows = __builtin_sub_overflow(range.most, range.least, &span);
+  if (overflows || span < kNarrow || span > kWide) return range;
+  const auto middle =
+      range.least + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(span) + 1));
+  return {std::max(range.least, middle - span / 8), std::min(range.most, middle + span / 8)};
+}
+
+/// Of the numbers, where they are whole. Nothing: they are small, or no range is known.
+std::optional<WholeRange> range_of(DType dtype, const RandomOptions& options) {
+  if (options.range) return options.range;
+  if (dtype == DType::kU8) return WholeRange{0, 255};
+  if (dtype == DType::kI8) return WholeRange{-128, 127};
+  return {};
 }
 
 bool is_real_number(DType dtype) {
@@ -115,7 +136,10 @@ Result<Tensor> random_tensor(const Type& type, Random& random, const RandomOptio
       return invalid_argument("a value of type ", type, " is larger than any memory");
     }
     Tensor tensor = Tensor::allocate(type.dtype, std::move(dims));
-    if (options.range && is_real_number(type.dtype)) {
+    const auto range = range_of(type.dtype, options);
+    if (range && options.scale != 1 && is_real_number(type.dtype)) {
+      fill(tensor, random, part_of(*range, random));
+    } else if (options.range && is_real_number(type.dtype)) {
       fill(tensor, random, *options.range);
     } else {
       fill(tensor, random, options);

@@ -33,7 +33,9 @@ struct RandomOptions {
   /// Integers of 16 bits and more are in [0, limit), limit > 0: small, since they often are
   /// indices. 8-bit ones are usually pixels or quantised numbers and take their whole range.
   std::uint64_t integer_limit = 2;
-  double scale = 1;                         ///< Floats of no range are so many times as large.
+  /// Floats of no range are so many times as large. Other than 1: whole numbers of a known range
+  /// are from a part of it, as in pictures of little contrast, each tensor's from another.
+  double scale = 1;
   std::optional<WholeRange> range = {};     ///< Numbers of every dtype are whole and in it, evenly.
   std::span<const std::string> words = {};  ///< Texts are among them, evenly; empty: short words.
 };

@@ -1,6 +1,7 @@
 // Numbers from known seeds: their values, distributions and ranges, in every element type.
 #include "penstock/tensor/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -50,6 +51,26 @@ TEST(RandomTest, NumbersOfARangeAreWholeAndReachBothEnds) {
     }
     EXPECT_EQ(found, (std::set<double>{-2, -1, 0, 1, 2, 3})) << to_string(dtype);
   }
+}
+
+/// As pictures, some are dark and some are bright.
+TEST(RandomTest, ScaledWholeNumbersAreFromPartsOfTheirRange) {
+  Random random(3);
+  int dark = 0, bright = 0;
+  for (int i = 0; i < 32; ++i) {
+    const auto picture = random_tensor(type_of(DType::kU8, {64}), random, {.scale = 8});
+    const auto [least, most] = std::ranges::minmax(picture->as<std::uint8_t>());
+    EXPECT_LE(most - least, 64);
+    EXPECT_LT(least, most);
+    dark += most < 128 ? 1 : 0;
+    bright += least > 127 ? 1 : 0;
+  }
+  EXPECT_GT(dark, 4);
+  EXPECT_GT(bright, 4);
+  const RandomOptions narrow{.scale = 8, .range = WholeRange{0, 1}};
+  const auto mask = random_tensor(type_of(DType::kI64, {64}), random, narrow);
+  const auto values = mask->as<std::int64_t>();
+  EXPECT_EQ(std::set<std::int64_t>(values.begin(), values.end()).size(), 2U);
 }
 
 TEST(RandomTest, IntegersStayUnderTheLimit) {
