@@ -371,3 +371,4 @@ def test_a_bound_value_that_fails_is_named_beside_the_frames(penstock, well, tmp
     assert random in penstock("run", "p.penstock", "--frames", "1").error
     assert given in penstock("run", "p.penstock", "--input", "x=x.npy").error
     assert random in penstock("bench", "p.penstock", "--seconds", "0.1").error
+    assert random in penstock("verify", "p.penstock").err

@@ -9,6 +9,7 @@
 #include "penstock/app/parts.h"
 #include "penstock/base/option_name.h"
 #include "penstock/frames/random.h"
+#include "penstock/plan/bound.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
@@ -69,7 +70,8 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
     const auto advice = tuning.options.frames.empty()
                             ? frames::advice_on_random(
                                   *first, shown.inputs,
-                                  concat("give frames that come out (", OptionName::kFrames, ")"))
+                                  concat("give frames that come out (", OptionName::kFrames, ")"),
+                                  plan::names_of_bound(shown.bound_inputs))
                             : std::string();
     return place_error(tuning.app, *std::move(first)).adding(advice);
   }

@@ -35,6 +35,7 @@
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
 #include "penstock/measure/taken_frames.h"
+#include "penstock/plan/bound.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/verify.h"
@@ -318,7 +319,7 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   if (!measured) {
     const auto advice =
         advice_on_frame(measured.error(), options.inputs, package.plan.inputs,
-                        names_of_bound(package.plan.bound_inputs), frame_like_all(given));
+                        plan::names_of_bound(package.plan.bound_inputs), frame_like_all(given));
     return std::move(measured).error().adding(advice);
   }
   report.recorded = stop(watching);

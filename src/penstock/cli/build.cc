@@ -21,6 +21,7 @@
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
 #include "penstock/frames/source.h"
+#include "penstock/plan/bound.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
@@ -184,10 +185,10 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
   if (built) return built;
   // The frames are at fault only where the network itself fails on them.
   const bool on_frames = built.error().find(Where::kWay) != nullptr;
-  const auto advice =
-      on_frames ? advice_on_frame(built.error(), options.inputs, inputs,
-                                  names_of_bound(graph.bound_inputs), frame_like_all(to.frames))
-                : "";
+  const auto advice = on_frames ? advice_on_frame(built.error(), options.inputs, inputs,
+                                                  plan::names_of_bound(graph.bound_inputs),
+                                                  frame_like_all(to.frames))
+                                : "";
   return std::move(built).error().adding(advice);
 }
 

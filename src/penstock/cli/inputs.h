@@ -30,13 +30,6 @@ std::string advice_on_frame(const Error& error, const frames::SourceOptions& opt
                             const std::vector<plan::TensorInfo>& inputs,
                             const std::vector<std::string>& bound, const frames::Frame* failed);
 
-template <typename BoundInput>
-std::vector<std::string> names_of_bound(const std::vector<BoundInput>& bound) {
-  std::vector<std::string> names;
-  for (const auto& input : bound) names.push_back(input.name);
-  return names;
-}
-
 /// A frame of the types that all of them have; null: they differ, or there is none.
 const frames::Frame* frame_like_all(const std::vector<frames::Frame>& frames);
 

@@ -26,6 +26,7 @@
 #include "penstock/cli/watching.h"
 #include "penstock/frames/source.h"
 #include "penstock/pipeline/histogram.h"
+#include "penstock/plan/bound.h"
 
 namespace penstock::cli {
 namespace {
@@ -366,8 +367,8 @@ std::string advice_on(const Error& failure, const RunOptions& options, const pla
   if (place != nullptr && frames::has_files(options.inputs) && !source.is_live()) {
     if (auto again = source.read(place->number, kPatience)) frame = *std::move(again);
   }
-  return advice_on_frame(failure, options.inputs, plan.inputs, names_of_bound(plan.bound_inputs),
-                         frame ? &*frame : nullptr);
+  return advice_on_frame(failure, options.inputs, plan.inputs,
+                         plan::names_of_bound(plan.bound_inputs), frame ? &*frame : nullptr);
 }
 
 Result<int> report(const RunOptions& options, const plan::Plan& plan, frames::Source& source,

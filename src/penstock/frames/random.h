@@ -45,7 +45,7 @@ std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs)
 /// values are not to blame: it was late, something full, the model itself is refused, or a backend
 /// breaks its contract. `bound`: inputs that have one value for good, which may be at fault, too.
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                             std::string_view frames, const std::vector<std::string>& bound = {});
+                             std::string_view frames, const std::vector<std::string>& bound);
 
 /// What to do where a network failed on values that the user gave by `option`: "; the frame is
 /// made of inputs 'ids' i64[1,3], 'b' f32[5,4] (--inputs): give sizes and values that the network
@@ -54,6 +54,6 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
 /// that failed, or its values are not to blame. `bound`: as above.
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                             const Frame* frame, std::string_view option,
-                            const std::vector<std::string>& bound = {});
+                            const std::vector<std::string>& bound);
 
 }  // namespace penstock::frames

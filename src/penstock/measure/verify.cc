@@ -103,9 +103,9 @@ class Run {
     report_.why_unjudged =
         popped.ok() ? concat("frame ", report_.frames, ": the reference fails: ", error.message())
                     : concat(popped.error().message(), "; the reference fails too");
-    const auto advice =
-        frames::advice_on_random(popped.ok() ? error : popped.error(), setting_.inputs,
-                                 concat("give frames that come out (", OptionName::kFrames, ")"));
+    const auto advice = frames::advice_on_random(
+        popped.ok() ? error : popped.error(), setting_.inputs,
+        concat("give frames that come out (", OptionName::kFrames, ")"), setting_.bound);
     report_.why_unjudged += advice;
   }
 

@@ -25,7 +25,8 @@ struct Verification {
   /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
   std::vector<std::size_t> bursts;
   const std::vector<plan::TensorInfo>& inputs;
-  bool random = true;  ///< Nobody gave the frames: then they may be at fault.
+  std::vector<std::string> bound;  ///< Names of the inputs that have one value for good.
+  bool random = true;              ///< Nobody gave the frames: then they may be at fault.
   std::function<bool()> stopped = [] { return false; };
   std::function<void(std::uint64_t judged)> progress = [](std::uint64_t) {};
 };

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/plan/plan.h"
@@ -12,6 +13,14 @@
 namespace penstock::plan {
 
 using BoundValues = std::map<std::string, Tensor>;  ///< By the input's name.
+
+/// Of a plan's bound inputs, or a graph's.
+template <typename BoundInput>
+std::vector<std::string> names_of_bound(const std::vector<BoundInput>& bound) {
+  std::vector<std::string> names;
+  for (const auto& input : bound) names.push_back(input.name);
+  return names;
+}
 
 /// \param folder  Package::folder
 /// \error kInvalidArgument, kDataLoss  a value is not one, or a file holds another type: names it.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/measure/variants.h"
+#include "penstock/plan/bound.h"
 #include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/references.h"
@@ -54,7 +55,7 @@ std::vector<frames::Frame> that_come_out(std::vector<frames::Frame> frames,
 
 }  // namespace
 
-Result<measure::Judge> make_judge(const Verification& of) {
+Result<measure::Judge> make_judge(const VerifyRun& of) {
   const auto& options = of.options;
   const auto& plan = of.package.plan;
   const auto random = frames::random_frames(plan.inputs, options.random, kTriedFrames);
@@ -83,7 +84,7 @@ measure::Judge unmeasured_judge(const VerifyOptions& options, const plan::Plan& 
   return measure::Judge::unmeasured(names_of_outputs(plan), options.tolerance);
 }
 
-Result<measure::VerifyReport> judge_frames(const Verification& of, const measure::Judge& judge,
+Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::Judge& judge,
                                            std::uint64_t frames) {
   const auto& options = of.options;
   const auto& plan = of.package.plan;
@@ -98,6 +99,7 @@ Result<measure::VerifyReport> judge_frames(const Verification& of, const measure
        .streams = streams,
        .bursts = bursts_of(of.pipeline),
        .inputs = plan.inputs,
+       .bound = plan::names_of_bound(plan.bound_inputs),
        .random = options.given.empty(),
        .stopped = options.stopped,
        .progress = [&](auto done) { options.progress(done, frames); }});

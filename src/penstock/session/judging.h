@@ -16,7 +16,7 @@ namespace penstock {
 
 /// The values of frames are `options`', the sizes of random ones those of `package`'s inputs. What
 /// it refers to outlives it; `pipeline` and `reference` are one thread's.
-struct Verification {
+struct VerifyRun {
   pipeline::Pipeline& pipeline;
   const plan::Package& package;
   const VerifyOptions& options;
@@ -27,13 +27,13 @@ struct Verification {
 /// Measured, without states on frames that the reference takes; or by the tolerance alone where it
 /// fails on all, which judge_frames() then tells frame by frame.
 /// \error kInvalidArgument  there are no random values for an input: names it.
-Result<measure::Judge> make_judge(const Verification& of);
+Result<measure::Judge> make_judge(const VerifyRun& of);
 
 /// By the tolerance alone.
 measure::Judge unmeasured_judge(const VerifyOptions& options, const plan::Plan& plan);
 
 /// Runs so many frames and judges what comes out. \error as measure::verify()
-Result<measure::VerifyReport> judge_frames(const Verification& of, const measure::Judge& judge,
+Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::Judge& judge,
                                            std::uint64_t frames);
 
 }  // namespace penstock

@@ -102,7 +102,7 @@ void take_more_telling(measure::VerifyReport& report, measure::VerifyReport othe
 }
 
 /// The first others that the network takes, in its reference; nothing where it takes none.
-std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const Verification& usual) {
+std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const VerifyRun& usual) {
   const auto& inputs = usual.package.plan.inputs;
   const auto takes = [&](const std::vector<plan::TensorInfo>& others) {
     const auto frame = frames::random_frame(others, usual.options.random, 0);
@@ -118,14 +118,14 @@ std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const Verification
 }
 
 /// Nothing where the network takes none, or where what is allowed cannot be measured on them.
-Result<std::optional<measure::VerifyReport>> judge_other_sizes(const Verification& usual) {
+Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& usual) {
   auto inputs = find_other_sizes(usual);
   if (!inputs) return std::optional<measure::VerifyReport>();
   plan::Package package = usual.package;
   package.plan.inputs = *std::move(inputs);
   auto options = usual.options;
   options.progress = [](std::uint64_t, std::uint64_t) {};
-  const Verification other{usual.pipeline, package, options, usual.references, usual.reference};
+  const VerifyRun other{usual.pipeline, package, options, usual.references, usual.reference};
   PENSTOCK_TRY(const auto judge, make_judge(other));
   if (!judge.is_measured()) return std::optional<measure::VerifyReport>();
   PENSTOCK_TRY(auto found, judge_frames(other, judge, kOtherFrames));
@@ -135,11 +135,10 @@ Result<std::optional<measure::VerifyReport>> judge_other_sizes(const Verificatio
 
 }  // namespace
 
-Status try_other_scales(const Verification& usual, measure::VerifyReport& report) {
+Status try_other_scales(const VerifyRun& usual, measure::VerifyReport& report) {
   auto options = usual.options;
   options.progress = [](std::uint64_t, std::uint64_t) {};
-  const Verification scaled{usual.pipeline, usual.package, options, usual.references,
-                            usual.reference};
+  const VerifyRun scaled{usual.pipeline, usual.package, options, usual.references, usual.reference};
   auto& outputs = report.verdict.outputs;
   for (const double scale : kScales) {
     if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
@@ -164,7 +163,7 @@ Status try_other_scales(const Verification& usual, measure::VerifyReport& report
   return {};
 }
 
-Status try_other_sizes(const Verification& usual, measure::VerifyReport& report,
+Status try_other_sizes(const VerifyRun& usual, measure::VerifyReport& report,
                        const std::function<void(const std::string&)>& warn) {
   const auto& inputs = usual.package.plan.inputs;
   if (!of_other_sizes(inputs, {.size = 2, .first = 2})) return {};

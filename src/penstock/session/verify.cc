@@ -129,7 +129,7 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   }
   const References references(options, whole.file, why, opened.package, settings, backends);
   PENSTOCK_TRY(const auto reference, references.make({.optimize = options.optimized}));
-  const Verification usual{*opened.pipeline, opened.package, options, references, *reference};
+  const VerifyRun usual{*opened.pipeline, opened.package, options, references, *reference};
   auto judge = unmeasured_judge(options, plan);
   // What a function keeps from frame to frame begins once for each pipeline.
   const bool repeats = why.empty() || std::ranges::none_of(plan.stages, &plan::Stage::stateful);
