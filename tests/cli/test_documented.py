@@ -140,7 +140,7 @@ def assert_understood(penstock, line: str) -> None:
     """In a folder without the files that it names: an option that the program lacks is another error."""
     command = shlex.split(line, comments=True)[1:]
     if command[0] == "worker":  # It needs no file, but an address.
-        command = [*itertools.takewhile(lambda word: word != "--listen", command), "--listen", "nowhere"]
+        command = [*itertools.takewhile(lambda word: word != "--listen", command), "--listen", "unix:/nowhere/socket"]
     outcome = penstock(*command, timeout=60)
     assert outcome.code in (0, 1), (line, outcome)
 

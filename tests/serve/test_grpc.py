@@ -324,12 +324,7 @@ def test_files_of_tls_that_cannot_serve_are_refused_at_the_start(
     [
         (["--listen", "0.0.0.0:0"], "--listen: plain text would leave this machine at '0.0.0.0:0': "),
         (["--http", "0.0.0.0:0"], "--http: plain text would leave this machine at '0.0.0.0:0': "),
-        (["--listen", "127.0.0.1:none"], "--listen: '127.0.0.1:none' cannot be listened on: expected an address"),
-        (["--listen", "nonsense"], "--listen: 'nonsense' cannot be listened on"),
-        (["--listen", "8001"], "for this machine alone write 127.0.0.1:8001; a socket's file is unix:PATH"),
-        (["--http", "8000"], "--http: '8000' cannot be listened on"),
         (["--listen", "127.0.0.1:9", "--http", "127.0.0.1:9"], "--http: expected another port than --listen has"),
-        (["--http", "unix:/tmp/s"], "--http: 'unix:/tmp/s' cannot be listened on: expected an address HOST:PORT"),
         (["--tls-certificate", "absent.pem", "--tls-key", "absent.key"], "--tls-certificate: file 'absent.pem'"),
         (["--tls-certificate", "/", "--tls-key", "/"], "--tls-certificate: file '/'"),  # A folder.
         (["--tls-key", "key.pem"], "--tls-certificate and --tls-key belong together"),
@@ -352,6 +347,23 @@ def test_it_says_what_is_wrong(models: list[str], arguments: list[str], error: s
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 1
     assert error in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "address", "error"),
+    [
+        ("--listen", "127.0.0.1:none", "found '127.0.0.1:none': its port 'none' is no number"),
+        ("--listen", "nonsense", "found 'nonsense', which has no port; a socket's file is unix:PATH"),
+        ("--listen", "8001", "for this machine alone write 127.0.0.1:8001; a socket's file is unix:PATH"),
+        ("--http", "8000", "for this machine alone write 127.0.0.1:8000"),
+        ("--http", "unix:/tmp/s", "found 'unix:/tmp/s'"),
+    ],
+)
+def test_malformed_addresses_are_told_by_the_command_line(option: str, address: str, error: str) -> None:
+    command = [find_program(), "serve", "absent.onnx", option, address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{option}: expected an address HOST:PORT" in done.stderr and error in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--listen", "--http"])

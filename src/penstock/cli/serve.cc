@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
+#include "penstock/base/address.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
@@ -113,6 +114,13 @@ Status settle_models(const ServeOptions& options, std::vector<serve::ModelSource
     for (auto* model : found.first) model->settings.states.push_back(edges.front());
   }
   return {};
+}
+
+/// Of --listen.
+std::string listening_problem(const std::string& text) {
+  if (text.starts_with("unix:")) return {};
+  const auto parts = split_address(text);
+  return parts ? std::string() : parts.error().message() + "; a socket's file is unix:PATH";
 }
 
 Result<gateway::Options> to_options(const ServeOptions& options) {
@@ -271,10 +279,15 @@ void add_server(CLI::App* command, ServeOptions& options) {
       "next one of its sequence; of several models: MODEL:OUT=IN")
       ->type_name("[MODEL:]OUT=IN")
       ->check(taken_by(parse_state));
-  command->add_option("--listen", options.all.grpc, "HOST:PORT for gRPC; port 0: a free one")
-      ->capture_default_str();
-  command->add_option("--http", options.all.http,
-                      "HOST:PORT for HTTP, with metrics at /metrics; port 0: a free one");
+  command
+      ->add_option("--listen", options.all.grpc,
+                   "HOST:PORT for gRPC, port 0: a free one; or unix:PATH")
+      ->capture_default_str()
+      ->check(CLI::Validator(listening_problem, "", ""));
+  command
+      ->add_option("--http", options.all.http,
+                   "HOST:PORT for HTTP, with metrics at /metrics; port 0: a free one")
+      ->check(taken_by(split_address));
   command->add_option("--access-log", options.all.access_log,
                       "A line of JSON for each request, appended to the file; '-': stdout");
   command->add_option("--trace", options.trace,
