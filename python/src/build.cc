@@ -210,9 +210,14 @@ Result<cost::Database> open_costs(const fs::path& file, std::vector<std::string>
 /// The pipeline is then started with the files of the hosts' connections.
 Result<hosts::Hosts> read_hosts(BuildRequest& request) {
   PENSTOCK_TRY(auto all, hosts::read_hosts(request.hosts));
+  const std::string name(plan::kRemoteBackend);
+  if (const auto given = request.build.backend_options.find(name);
+      given != request.build.backend_options.end()) {
+    hosts::reach_by(all, given->second);
+  }
   for (const auto& host : all.hosts) {
     if (host.connection.empty()) continue;
-    auto& remote = request.model.run.pipeline.backend_options[std::string(plan::kRemoteBackend)];
+    auto& remote = request.model.run.pipeline.backend_options[name];
     remote.insert(host.connection.begin(), host.connection.end());
   }
   return all;

@@ -81,6 +81,12 @@ def test_a_plan_asks_hosts_by_the_options_of_the_way(well, chain, hosts):
     assert "'/nothing/here'" in told
 
 
+def test_a_build_asks_hosts_by_the_options_of_the_way(penstock, chain, hosts):
+    hosts.write_text(HOSTS.replace("10.0.0.", "127.0.0."))
+    options = ["--backend-option", "remote:token_file=/nothing/here", "--budget", "1s"]
+    assert "'/nothing/here'" in penstock("build", chain, "--hosts", hosts, *options, "-o", "never").error
+
+
 def test_a_slower_link_is_what_binds_then(well, chain, hosts):
     hosts.write_text(HOSTS.replace("link: {bandwidth: 1gbit", "link: {bandwidth: 1kbit"))
     answer = well("plan", chain, "--hosts", hosts, "--json", "--deadline", 2).json

@@ -203,6 +203,14 @@ except KeyboardInterrupt:
     assert "interrupted" in run_script(text, model, tmp_path / "best.penstock")
 
 
+def test_hosts_are_asked_by_the_options_of_the_way(model: Path, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text('penstock_hosts: 1\nhosts:\n  a: {address: "127.0.0.1:9", devices: "cpu:0"}\n')
+    remote = {"remote": {"token_file": "/nothing/here"}}
+    with pytest.raises(penstock.Unavailable, match="'/nothing/here'"):
+        penstock.build(model, tmp_path / "none", hosts=hosts, budget=2, backend_options=remote)
+
+
 @pytest.mark.sweep(of=6)
 def test_hosts_are_asked_and_run(model: Path, tmp_path: Path) -> None:
     sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))

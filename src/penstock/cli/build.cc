@@ -143,7 +143,7 @@ Result<tune::Report> build_app(const BuildOptions& options, tune::Options to,
     PENSTOCK_TRY(to.frames, frames::read_frames(package.plan.inputs, options.inputs));
   }
   if (options.hosts.empty()) return app::build_app(application, to, backends, database);
-  PENSTOCK_TRY(const auto all, hosts::read_hosts(options.hosts));
+  PENSTOCK_TRY(const auto all, read_hosts(options.hosts, options.engine));
   PENSTOCK_TRY(const auto reach, site::load_reach());
   return site::build_app_over(application, all, reach, {to, options.standby}, backends, database);
 }
@@ -164,7 +164,7 @@ frames::SourceOptions with_bound(const BuildOptions& options, const graph::Graph
 Result<tune::Report> build_over(const BuildOptions& options, const tune::Options& to,
                                 const graph::Graph& graph, const backend::Registry& backends,
                                 cost::Database& database) {
-  PENSTOCK_TRY(auto all, hosts::read_hosts(options.hosts));
+  PENSTOCK_TRY(auto all, read_hosts(options.hosts, options.engine));
   PENSTOCK_TRY(const auto reach, site::load_reach());
   return site::build_over(graph, std::move(all), reach, {to, options.standby}, backends, database);
 }
@@ -228,7 +228,7 @@ Result<int> run(const BuildOptions& options) {
                  counted(report.measured_plans, "plan"), " measured\n") +
           budget_text(report, to.budget_seconds));
     if (!options.hosts.empty()) {
-      if (const auto all = hosts::read_hosts(options.hosts)) print(connections_text(*all));
+      if (const auto all = read_hosts(options.hosts, options.engine)) print(connections_text(*all));
     }
   }
   return report.interrupted ? interrupt_code() : kOk;

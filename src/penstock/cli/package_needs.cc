@@ -28,6 +28,14 @@ void warn_of_silent_hosts(const plan::Plan& plan) {
       join(silent, ", "));
 }
 
+Result<hosts::Hosts> read_hosts(const std::filesystem::path& file,
+                                const BackendArguments& arguments) {
+  PENSTOCK_TRY(auto all, hosts::read_hosts(file));
+  PENSTOCK_TRY(const auto given, to_options_of_the_way(arguments));
+  hosts::reach_by(all, given);
+  return all;
+}
+
 std::string connections_text(const hosts::Hosts& all) {
   if (const auto alike = hosts::check_connections_alike(all); !alike) {
     return concat("it runs with none of their connections: ", alike.error().message(), "\n");

@@ -411,16 +411,6 @@ Status refuse_with_hosts(const PlanOptions& options) {
                           "that to ask what would be");
 }
 
-/// The file's, reached as the options say where they do.
-Result<hosts::Hosts> read_hosts(const ProblemOptions& options) {
-  PENSTOCK_TRY(auto all, hosts::read_hosts(options.hosts));
-  PENSTOCK_TRY(const auto given, to_options_of_the_way(options.engine));
-  for (auto& host : all.hosts) {
-    for (const auto& [key, value] : given) host.connection[key] = value;
-  }
-  return all;
-}
-
 void warn_of_unknown_links(const hosts::Hosts& all, const hosts::Known& known) {
   const auto ways = hosts::Network(all, known.links).unknown();
   if (ways.empty()) return;
@@ -469,7 +459,7 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
 Result<int> plan_hosts(const PlanOptions& options) {
   PENSTOCK_CHECK_OK(refuse_with_model(options.problem));
   PENSTOCK_CHECK_OK(refuse_with_hosts(options));
-  PENSTOCK_TRY(auto all, read_hosts(options.problem));
+  PENSTOCK_TRY(auto all, read_hosts(options.problem.hosts, options.problem.engine));
   const auto backends = load_backends();
   PENSTOCK_TRY(const auto graph, import_file(options.problem.model, options.problem.import,
                                              backends, options.problem.engine.custom_ops));

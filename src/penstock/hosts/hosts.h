@@ -64,6 +64,10 @@ struct Hosts {
 /// \error kInvalidArgument  what is wrong, with its line.
 Result<Hosts> read_hosts(const std::filesystem::path& file);
 
+/// Every host is reached as `options` of the backend `remote` say; where they say nothing, as its
+/// file did.
+void reach_by(Hosts& hosts, const std::map<std::string, std::string>& options);
+
 /// A pipeline has one set of options for all its connections. \error kFailedPrecondition  two hosts
 /// differ in theirs.
 Status check_connections_alike(const Hosts& hosts);

@@ -170,6 +170,12 @@ Result<Hosts> read_hosts(const std::filesystem::path& file) {
   return hosts;
 }
 
+void reach_by(Hosts& hosts, const std::map<std::string, std::string>& options) {
+  for (auto& host : hosts.hosts) {
+    for (const auto& [key, value] : options) host.connection[key] = value;
+  }
+}
+
 Status check_connections_alike(const Hosts& hosts) {
   for (const auto& host : hosts.hosts) {
     const auto& first = hosts.hosts.front();
