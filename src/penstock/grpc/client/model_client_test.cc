@@ -170,6 +170,22 @@ TEST_P(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
   EXPECT_FALSE((*client)->is_lost());
 }
 
+/// The code that a run in progress has would be taken for one.
+TEST_P(ModelClientTest, ACallThatTheServersOwnLimitsEndIsUnavailable) {
+  const auto client = connect();
+  const auto far = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  for (const auto deadline : {INT64_MAX, std::int64_t{far.time_since_epoch().count()}}) {
+    for (const auto code : {::grpc::StatusCode::DEADLINE_EXCEEDED, ::grpc::StatusCode::CANCELLED}) {
+      server.on_infer = [&](const auto&, auto&) { return ::grpc::Status(code, "5 ms are over"); };
+      Tensor y;
+      const Status ended = end(*begin(**client, numbers({1}), {.deadline_ns = deadline}), y);
+      ASSERT_FALSE(ended);
+      EXPECT_EQ(ended.error().code, Code::kUnavailable);
+      EXPECT_THAT(ended.error().message(), HasSubstr("5 ms are over"));
+    }
+  }
+}
+
 TEST_P(ModelClientTest, AnAnswerOfAnotherShapeIsRefused) {
   server.on_metadata = [](auto& metadata) { metadata.mutable_outputs(0)->set_shape(0, 2); };
   const auto client = connect();

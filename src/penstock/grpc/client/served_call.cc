@@ -27,12 +27,13 @@ Status ServedCall::take(std::span<Tensor* const> outputs, std::uint64_t& allocat
   return {};
 }
 
-/// What is over time is no call that goes on. Who was not cancelled from here was let go there.
+/// Who was not cancelled from here was let go there, by limits of the server's own. No call that
+/// has ended says kDeadlineExceeded: that is of calls that go on.
 Error ServedCall::ended_badly(Error error) const {
-  const bool has_deadline = deadline_ns_ != INT64_MAX;
-  const bool by_us = left_ || (has_deadline && now_ns() >= deadline_ns_);
-  if (error.code == Code::kCancelled && !by_us) error.code = Code::kUnavailable;
-  if (error.code == Code::kDeadlineExceeded && has_deadline) error.code = Code::kCancelled;
+  constexpr std::int64_t kClocksDiffer = 10'000'000;  // gRPC ends calls by another clock.
+  const bool is_late = deadline_ns_ != INT64_MAX && now_ns() >= deadline_ns_ - kClocksDiffer;
+  const bool ended = error.code == Code::kCancelled || error.code == Code::kDeadlineExceeded;
+  if (ended) error.code = left_ || is_late ? Code::kCancelled : Code::kUnavailable;
   if (error.find(Where::kPeer)) return error;
   return std::move(error).within({Where::kPeer, peer_});
 }
