@@ -214,14 +214,18 @@ def test_a_class_by_brightness_is_judged_on_dark_and_bright_pictures(well, tmp_p
     assert (output["verdict"], output["told_apart"]) == ("right", True)
 
 
-def save_weighted_sum(folder, name, weights):
+def weighted_sum():
     """Of steps, each by its own share, as in attention: of one step the share is 1, whatever the weights are."""
-    nodes = [
+    return [
         helper.make_node("MatMul", ["x", "w"], ["score"]),
         helper.make_node("Softmax", ["score"], ["share"], axis=1),
         helper.make_node("Mul", ["x", "share"], ["part"]),
         helper.make_node("ReduceSum", ["part", "axis"], ["y"], keepdims=0),
     ]
+
+
+def save_weighted_sum(folder, name, weights):
+    nodes = weighted_sum()
     save(folder, name, nodes, [value("x", ["n", "steps", 8])], [value("y", ["n", 8])], {"w": weights, "axis": [1]})
 
 
@@ -235,6 +239,22 @@ def test_open_sizes_are_judged_at_others_than_the_usual_ones(penstock, well, tmp
     well("split", "wrong.onnx", "-o", "w")
     wrong = penstock("verify", "w", "--model", "right.onnx")
     assert wrong.code == 1 and "sizes are open: frames of x=2x5x8 were tried too" in wrong.out
+
+
+def test_open_sizes_are_judged_at_others_where_states_are_kept_too(penstock, well, tmp_path):
+    weights = np.random.default_rng(1).standard_normal((8, 1), np.float32)
+    states = ["--state", "total_out=total"]
+    for name, weight in {"right": weights, "wrong": weights[::-1].copy()}.items():
+        nodes = [*weighted_sum(), helper.make_node("Add", ["total", "y"], ["total_out"])]
+        inputs = [value("x", [1, "steps", 8]), value("total", [1, 8])]
+        outputs = [value("y", [1, 8]), value("total_out", [1, 8])]
+        save(tmp_path, name, nodes, inputs, outputs, {"w": weight, "axis": [1]})
+    well("split", "right.onnx", *states, "-o", "p")
+    right = well("verify", "p", "--json")
+    assert (right.json["verdict"], right.json["other_sizes"]) == ("right", "x=1x5x8")
+    well("split", "wrong.onnx", *states, "-o", "w")
+    wrong = penstock("verify", "w", "--model", "right.onnx")
+    assert wrong.code == 1 and "sizes are open: frames of x=1x5x8 were tried too" in wrong.out
 
 
 def test_a_network_that_takes_one_size_alone_is_warned_of(well, tmp_path):

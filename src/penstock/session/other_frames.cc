@@ -19,7 +19,8 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kScaledFrames = 20;
-constexpr std::uint64_t kOtherFrames = 4;         ///< Of other sizes than the usual ones,
+constexpr std::uint64_t kTaken = 2;        // The second reads what the first wrote of states.
+constexpr std::uint64_t kOtherFrames = 4;  ///< Of other sizes than the usual ones,
 constexpr std::int64_t kTimes[] = {5, 8, 16, 2};  ///< so many times as large, the first that fits,
 constexpr std::int64_t kTimesFirst[] = {2, 1};    ///< but the first of several dimensions,
 constexpr std::int64_t kLong = 8;  ///< or twice, where the usual ones are above this.
@@ -105,8 +106,9 @@ void take_more_telling(measure::VerifyReport& report, measure::VerifyReport othe
 std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const VerifyRun& usual) {
   const auto& inputs = usual.package.plan.inputs;
   const auto takes = [&](const std::vector<plan::TensorInfo>& others) {
-    const auto frame = frames::random_frame(others, usual.options.random, 0);
-    return frame && usual.reference.run(*frame);
+    const auto frames = frames::random_frames(others, usual.options.random, kTaken);
+    const auto comes_out = [&](const auto& frame) { return bool(usual.reference.run(frame)); };
+    return frames && usual.reference.begin_sequence() && std::ranges::all_of(*frames, comes_out);
   };
   for (const auto size : longest_of(inputs) > kLong ? std::span(kTimes).last(1) : kTimes) {
     for (const auto first : kTimesFirst) {
@@ -128,6 +130,8 @@ Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& 
   const VerifyRun other{usual.pipeline, package, options, usual.references, usual.reference};
   PENSTOCK_TRY(const auto judge, make_judge(other));
   if (!judge.is_measured()) return std::optional<measure::VerifyReport>();
+  PENSTOCK_CHECK_OK(usual.reference.begin_sequence());
+  PENSTOCK_CHECK_OK(usual.pipeline.reset_states());
   PENSTOCK_TRY(auto found, judge_frames(other, judge, kOtherFrames));
   found.other_sizes = join(frames::open_sizes(package.plan.inputs), ", ");
   return std::optional(std::move(found));

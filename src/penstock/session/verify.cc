@@ -139,9 +139,9 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   }
   const auto frames = options.frames > 0 ? options.frames : usual_frames(options, *opened.pipeline);
   PENSTOCK_TRY(auto report, judge_frames(usual, judge, frames));
-  const bool random = options.given.empty() && plan.states.empty() && judge.is_measured();
+  const bool random = options.given.empty() && judge.is_measured();
   if (random && report.failed + report.unjudged == 0) {
-    PENSTOCK_CHECK_OK(try_other_scales(usual, report));
+    if (plan.states.empty()) PENSTOCK_CHECK_OK(try_other_scales(usual, report));
     PENSTOCK_CHECK_OK(try_other_sizes(usual, report, settings.warn));
   }
   if (settings.warn && !report.interrupted) {
