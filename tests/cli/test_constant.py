@@ -103,6 +103,13 @@ def test_build_tells_what_random_frames_decide(well, rated, tmp_path):
     assert "decides" not in well("build", rated, *BOUND, *options, "-o", tmp_path / "bound.penstock").err
 
 
+def test_verify_tells_what_random_frames_decide(well, rated):
+    well("split", rated, "--shape", "x=2x4", "-o", "any.penstock")
+    assert "input 'rate' decides which part of the network runs" in well("verify", "any.penstock").err
+    well("split", rated, *BOUND, "--shape", "x=2x4", "-o", "bound.penstock")
+    assert "decides" not in well("verify", "bound.penstock").err
+
+
 def test_who_sends_the_value_is_served_and_no_other(well, penstock, rated, tmp_path):
     well("split", rated, *BOUND, "--cut", "0", "-o", "p.penstock")
     x = np.ones((2, 4), np.float32)

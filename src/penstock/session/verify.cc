@@ -12,9 +12,11 @@
 #include "penstock/measure/reference.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/bursts.h"
+#include "penstock/session/join.h"
 #include "penstock/session/judging.h"
 #include "penstock/session/other_frames.h"
 #include "penstock/session/references.h"
+#include "penstock/session/switches.h"
 
 namespace penstock {
 namespace {
@@ -126,6 +128,11 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   } else {
     PENSTOCK_CHECK_OK(refuse_model_options(options, opened, why));
     warn_of_own_witnesses(plan, settings);
+  }
+  if (settings.warn && options.given.empty()) {
+    if (const auto graph = join_stages(opened.package)) {
+      for (const auto& one : warnings_of_switches(*graph, plan.states)) settings.warn(one);
+    }
   }
   const References references(options, whole.file, why, opened.package, settings, backends);
   PENSTOCK_TRY(const auto reference, references.make({.optimize = options.optimized}));

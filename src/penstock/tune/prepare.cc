@@ -13,7 +13,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/frames/values.h"
 #include "penstock/graph/subgraph.h"
-#include "penstock/graph/switches.h"
+#include "penstock/session/switches.h"
 #include "penstock/tensor/number.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/sequence.h"
@@ -95,20 +95,6 @@ void look_for_room(Context& context) {
                                 "replicas share one copy");
   context.options.warn(told);
   context.notes.push_back(told);
-}
-
-void warn_of_switches(const Context& context) {
-  for (const auto id : graph::switches_of(context.graph)) {
-    const auto& name = context.graph.value(id).name;
-    const bool is_state = std::ranges::any_of(context.options.states,
-                                              [&](const auto& state) { return state.to == name; });
-    if (is_state) continue;
-    context.options.warn(
-        concat("input '", name,
-               "' decides which part of the network runs, and random frames give it "
-               "any value: bind it (",
-               example_of_constant(name), ") or give your own frames (", OptionName::kFrames, ")"));
-  }
 }
 
 /// In one stage, for all that runs it whole; and the file, with its bound inputs constant.
@@ -212,7 +198,9 @@ void tell_open_sizes(Context& context) {
 /// Random ones, or the user's.
 Status make_frames(Context& context) {
   if (context.options.frames.empty()) {
-    warn_of_switches(context);
+    for (const auto& warning : warnings_of_switches(context.graph, context.options.states)) {
+      context.options.warn(warning);
+    }
     tell_open_sizes(context);
     PENSTOCK_TRY(context.ring,
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
