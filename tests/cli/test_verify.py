@@ -356,6 +356,30 @@ def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 
+def test_the_mask_of_a_dropout_that_keeps_all_is_right(well, tmp_path):
+    nodes = [helper.make_node("Dropout", ["x"], ["y", "mask"], "drop")]
+    outputs = [value("y", [1, 8]), value("mask", [1, 8], TensorProto.BOOL)]
+    model = save(tmp_path, "drop", nodes, [value("x", [1, 8])], outputs)
+    well("split", model, "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
+def test_a_list_is_as_long_as_the_one_that_it_is_mapped_from(well, tmp_path):
+    body = helper.make_graph(
+        [helper.make_node("Relu", ["one"], ["other"])], "body", [value("one", [1, 4])], [value("other", [1, 4])]
+    )
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["two"]),
+        helper.make_node("SequenceMap", ["two"], ["mapped"], body=body),
+        helper.make_node("SequenceLength", ["mapped"], ["count"]),
+        helper.make_node("SequenceAt", ["mapped", "first"], ["y"]),
+    ]
+    outputs = [value("count", [], TensorProto.INT64), value("y", [1, 4])]
+    model = save(tmp_path, "mapped", nodes, [value("x", [1, 4])], outputs, {"first": np.int64(0)})
+    well("split", model, "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
 def test_how_many_are_found_is_told_by_values(penstock, well, tmp_path):
     """Where no frame has one over the limit, a package that always says 0 would pass."""
     nodes = [

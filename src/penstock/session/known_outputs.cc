@@ -112,7 +112,8 @@ bool length_varies(const graph::Node& node, const std::vector<Reaching>& reachin
   };
   if (!node.domain.empty()) return true;
   if (node.op == "SplitToSequence") return input(1).varies;
-  if (node.op == "SequenceInsert" || node.op == "SequenceErase" || node.op == "Identity") {
+  if (node.op == "SequenceInsert" || node.op == "SequenceErase" || node.op == "SequenceMap" ||
+      node.op == "Identity") {
     return input(0).length_varies;
   }
   const bool is_made = node.op == "SequenceConstruct" || node.op == "SequenceEmpty";
@@ -163,6 +164,8 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
       if (id == graph::ValueId::kNone) continue;
       auto& value = reaching[graph::index(id)] = here;
       value.sizes_vary = here.sizes_vary && !graph.value(id).type.fixed();
+      const bool keeps_all = node.op == "Dropout" && here.drawn == nullptr;
+      if (keeps_all && id != node.outputs.front()) value.varies = here.sizes_vary;  // Its mask.
     }
   }
   return reaching;
