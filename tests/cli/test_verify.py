@@ -356,6 +356,16 @@ def test_what_depends_on_shapes_alone_is_right(well, tmp_path):
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 
+def test_rows_that_are_small_beside_others_are_told(well, tmp_path):
+    """As a detector's classes beside the pixels of its boxes."""
+    nodes = [helper.make_node("Mul", ["x", "sizes"], ["y"])]
+    sizes = np.float32([600, 600, 0.001, 0.001, 0.001]).reshape(1, 5, 1)
+    model = save(tmp_path, "boxes", nodes, [value("x", [1, 5, 64])], [value("y", [1, 5, 64])], {"sizes": sizes})
+    well("split", model, "-o", "p")
+    (output,) = well("verify", "p", "--json").json["outputs"]
+    assert "in 3 of the 5 rows of axis 1 no value is larger than that" in output["allowed"]
+
+
 def test_the_mask_of_a_dropout_that_keeps_all_is_right(well, tmp_path):
     nodes = [helper.make_node("Dropout", ["x"], ["y", "mask"], "drop")]
     outputs = [value("y", [1, 8]), value("mask", [1, 8], TensorProto.BOOL)]

@@ -14,6 +14,7 @@
 
 #include "penstock/base/result.h"
 #include "penstock/frames/random.h"
+#include "penstock/measure/hidden_rows.h"
 #include "penstock/measure/jumps.h"
 #include "penstock/measure/reference.h"
 #include "penstock/tensor/compare.h"
@@ -51,6 +52,7 @@ struct Allowance {
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
   bool nan = false;          ///< All values of the reference's are NaN.
   bool exact = false;        ///< As KnownOutput has it, or no two values are over a step apart.
+  HiddenRows hidden;         ///< Whose values could be others as small.
 };
 
 /// "1e-3 |e| + 1e-5 max|e| + 2e-6: 8 times what rounding ..."

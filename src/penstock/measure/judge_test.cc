@@ -50,6 +50,22 @@ Network elementwise(const std::function<double(double)>& f) {
   return [f](const Tensor& x) { return floats([&](auto i) { return f(x.as<float>()[i]); }); };
 }
 
+/// As a detector's classes beside the pixels of its boxes.
+TEST(HiddenRows, AreThoseWithoutAValueLargerThanWhatMayDiffer) {
+  auto boxes = Tensor::allocate(DType::kF32, {1, 3, 10});
+  for (std::size_t i = 0; i < boxes.count(); ++i) boxes.as<float>()[i] = i < 10 ? 600 : 0.001F;
+  EXPECT_EQ(find_hidden_rows({&boxes}, {}).hidden, 2U);
+  EXPECT_EQ(find_hidden_rows({&boxes}, {}).rows, 3U);
+  EXPECT_EQ(find_hidden_rows({&boxes}, {}).axis, 1U);
+  boxes.as<float>()[29] = 0.1F;
+  EXPECT_EQ(find_hidden_rows({&boxes}, {}).hidden, 1U);
+  for (std::size_t i = 10; i < boxes.count(); ++i) boxes.as<float>()[i] = 0;
+  EXPECT_EQ(find_hidden_rows({&boxes}, {}).hidden, 0U);
+  auto classes = Tensor::allocate(DType::kF32, {1, 1000});
+  for (std::size_t i = 0; i < classes.count(); ++i) classes.as<float>()[i] = i == 0 ? 1 : 1e-9F;
+  EXPECT_EQ(find_hidden_rows({&classes}, {}).hidden, 0U);
+}
+
 /// Evenly in (1, 2), others for each number.
 std::vector<frames::Frame> some_frames(std::size_t count = 4) {
   std::vector<frames::Frame> all;
