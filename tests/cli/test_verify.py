@@ -239,6 +239,7 @@ def test_open_sizes_are_judged_at_others_than_the_usual_ones(penstock, well, tmp
     well("split", "wrong.onnx", "-o", "w")
     wrong = penstock("verify", "w", "--model", "right.onnx")
     assert wrong.code == 1 and "sizes are open: frames of x=2x5x8 were tried too" in wrong.out
+    assert "with x=2x5x8: frame 0: output 'y': " in wrong.err
 
 
 def test_open_sizes_are_judged_at_others_where_states_are_kept_too(penstock, well, tmp_path):

@@ -92,14 +92,21 @@ std::int64_t longest_of(const std::vector<plan::TensorInfo>& inputs) {
 /// What frames of other sizes said against an output, or for one of which nothing was sure.
 void take_more_telling(measure::VerifyReport& report, measure::VerifyReport other) {
   using measure::Finding;
+  const auto& sizes = report.other_sizes;
   for (std::size_t i = 0; i < report.verdict.outputs.size(); ++i) {
     auto& here = report.verdict.outputs[i];
     auto& there = other.verdict.outputs[i];
+    if (here.finding == Finding::kWrong) continue;
     const bool settles = here.finding == Finding::kInconclusive && there.finding == Finding::kRight;
-    if (there.finding == Finding::kWrong || settles) here = std::move(there);
+    if (there.finding != Finding::kWrong && !settles) continue;
+    here = std::move(there);
+    if (!here.reason.empty()) here.reason = concat("with ", sizes, ": ", here.reason);
+    for (auto& problem : here.problems) problem = concat("with ", sizes, ": ", problem);
   }
   report.failed += other.failed;
-  for (auto& failure : other.failures) report.failures.push_back(std::move(failure));
+  for (const auto& failure : other.failures) {
+    report.failures.push_back(concat("with ", sizes, ": ", failure));
+  }
 }
 
 /// The first others that the network takes, in its reference; nothing where it takes none.
