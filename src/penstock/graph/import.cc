@@ -11,6 +11,7 @@
 #include "penstock/graph/builder.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/external_data.h"
+#include "penstock/graph/functions.h"
 #include "penstock/graph/inference.h"
 #include "penstock/graph/normalise.h"
 #include "penstock/graph/order.h"
@@ -61,6 +62,7 @@ Result<Draft> build(onnx::ModelProto model, DataReader& reader, const ImportOpti
   sources.ir_version = model.ir_version();
   normalise(model);
   PENSTOCK_TRY(sources.weights, take_weights(model, reader));
+  PENSTOCK_CHECK_OK(align_opsets(model));
   PENSTOCK_CHECK_OK(check(model));
   PENSTOCK_CHECK_OK(make_parameters_of_nodes(model, options, reader, sources.weights));
   std::map<std::string, Removal> inlined;

@@ -1,8 +1,7 @@
-// Renames old domains, sorts nodes, takes out weights, runs ONNX's checker and inlines functions.
+// Renames old domains, sorts nodes, takes out weights and runs ONNX's checker.
 #include "penstock/graph/normalise.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include <onnx/checker.h>
-#include <onnx/inliner/inliner.h>
 
 #include "penstock/graph/no_model.h"
 #include "penstock/graph/order.h"
@@ -559,49 +557,6 @@ Status check(onnx::ModelProto& model) {
                    opset_of(model, node->domain()), of_domain, ")")
           : std::string("; repair the model, or export it again");
   return std::move(error).adding(advice).within(place_of(*node));
-}
-
-namespace {
-
-/// Functions by domain, name and overload.
-using Functions = std::map<std::array<std::string, 3>, const onnx::FunctionProto*>;
-
-/// ONNX's inliner forgets the values that a function's attributes have where a call gives none.
-template <typename Nodes>
-void give_defaults(Nodes& nodes, const Functions& functions) {
-  for (onnx::NodeProto& node : nodes) {
-    for_each_nested_graph(
-        node, [&](onnx::GraphProto& nested) { give_defaults(*nested.mutable_node(), functions); });
-    const auto called = functions.find({node.domain(), node.op_type(), node.overload()});
-    if (called == functions.end()) continue;
-    for (const auto& usual : called->second->attribute_proto()) {
-      const bool given = std::ranges::any_of(
-          node.attribute(), [&](const auto& own) { return own.name() == usual.name(); });
-      if (!given) *node.add_attribute() = usual;
-    }
-  }
-}
-
-}  // namespace
-
-Status inline_functions(onnx::ModelProto& model) {
-  if (model.functions_size() == 0) return {};
-  Functions functions;
-  for (const auto& function : model.functions()) {
-    functions[{function.domain(), function.name(), function.overload()}] = &function;
-  }
-  give_defaults(*model.mutable_graph()->mutable_node(), functions);
-  for (auto& function : *model.mutable_functions()) {
-    give_defaults(*function.mutable_node(), functions);
-  }
-  return guarded(Code::kUnimplemented, "functions cannot be inlined", [&]() -> Status {
-    onnx::inliner::InlineLocalFunctions(model, true);
-    if (model.functions_size() == 0) return {};
-    const auto& left = model.functions(0);
-    return make_error(Code::kUnimplemented, "function '", left.domain(), ".", left.name(),
-                      "' cannot be inlined: it needs another operator set than the model; convert "
-                      "the model with onnx.version_converter");
-  });
 }
 
 }  // namespace penstock::graph

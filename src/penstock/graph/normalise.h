@@ -46,7 +46,4 @@ Result<Weights> take_weights(onnx::ModelProto& model, DataReader& reader);
 /// the first line that the other says.
 Status check(onnx::ModelProto& model);
 
-/// Model-local functions. \error kUnimplemented  one that cannot be inlined; names it.
-Status inline_functions(onnx::ModelProto& model);
-
 }  // namespace penstock::graph

@@ -7,6 +7,7 @@
 #include <onnx/shape_inference/implementation.h>
 
 #include "penstock/graph/external_data.h"
+#include "penstock/graph/functions.h"
 #include "penstock/graph/normalise.h"
 #include "penstock/graph/proto.h"
 
@@ -140,6 +141,7 @@ Result<Outline> outline_of(std::string_view bytes, Ops ops) {
   Outline found;
   if (!holds(model, ops)) return found;
   normalise(model);
+  PENSTOCK_CHECK_OK(align_opsets(model));
   PENSTOCK_CHECK_OK(inline_functions(model));
   believe_inputs_only(*model.mutable_graph());
   name_dimensions(*model.mutable_graph());

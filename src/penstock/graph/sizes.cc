@@ -1,4 +1,4 @@
-// Tries usual sizes one by one and takes the first in which shape inference finds no new fault.
+// Takes what weights tell, and of usual sizes the first in which inference finds no new fault.
 #include "penstock/graph/sizes.h"
 
 #include <algorithm>
@@ -11,10 +11,12 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "penstock/graph/inference.h"
+#include "penstock/graph/weight_sizes.h"
 
 namespace penstock::graph {
 namespace {
@@ -34,18 +36,32 @@ bool is_batch(const Type& type, std::size_t axis) {
   return axis == 0 && type.dims.size() > 1;
 }
 
-/// How many dimensions nothing bounds, but for that of batches.
-std::size_t open_axes(const Type& type) {
+/// How many dimensions nothing tells or bounds, but for that of batches.
+std::size_t open_axes(const Type& type, const SizesOfSymbols& known) {
   std::size_t count = 0;
   for (std::size_t axis = 0; axis < type.dims.size(); ++axis) {
-    count += is_free(type.dims[axis]) && !is_batch(type, axis) ? 1 : 0;
+    const auto& dim = type.dims[axis];
+    count += is_free(dim) && !is_batch(type, axis) && !known.contains(dim.symbol) ? 1 : 0;
   }
   return count;
 }
 
 /// Height and width are open. With one that is, it is rather a cache of keys: its length.
-bool is_picture(const Type& type) {
-  return type.dims.size() >= 4 && open_axes(type) >= 2;
+bool is_picture(const Type& type, const SizesOfSymbols& known) {
+  return type.dims.size() >= 4 && open_axes(type, known) >= 2;
+}
+
+/// With a symbol for every open dimension of its inputs.
+Graph named(const Graph& graph) {
+  Graph all = graph;
+  for (const auto id : graph.inputs) {
+    auto& value = all.values[index(id)];
+    for (std::size_t axis = 0; axis < value.type.dims.size(); ++axis) {
+      auto& dim = value.type.dims[axis];
+      if (is_free(dim) && dim.symbol.empty()) dim.symbol = concat(value.name, " axis ", axis);
+    }
+  }
+  return all;
 }
 
 /// The elements of a shape; nothing where that is not known.
@@ -186,8 +202,6 @@ Faults faults_of(Graph& graph) {
   return faults;
 }
 
-using SizesOfSymbols = std::map<std::string, std::int64_t, std::less<>>;
-
 /// Of a symbol or a number.
 std::optional<std::int64_t> size_of_word(std::string_view word, const SizesOfSymbols& known) {
   const auto first = word.find_first_not_of(' ');
@@ -228,7 +242,8 @@ bool is_sum(const Dim& dim) {
 /// Of every input that gets sizes; each symbol has one.
 class Sizing {
  public:
-  Sizing(const Graph& graph, std::int64_t size) : sized_(graph) {
+  Sizing(const Graph& graph, SizesOfSymbols known, std::int64_t size)
+      : sized_(graph), by_symbol_(std::move(known)) {
     for (const bool sums : {false, true}) {
       for (const auto id : graph.inputs) choose(sized_.values[index(id)].type, size, sums);
     }
@@ -281,22 +296,29 @@ class Sizing {
 }  // namespace
 
 void find_sizes(Graph& graph) {
+  const auto is_any_free = [&](ValueId id) {
+    return std::ranges::any_of(graph.value(id).type.dims, is_free);
+  };
+  if (std::ranges::none_of(graph.inputs, is_any_free)) return;
+  Graph open = named(graph);
+  const auto known = sizes_of_weights(open);
   bool any = false, pictures = false;
   for (const auto id : graph.inputs) {
-    const auto& type = graph.value(id).type;
-    any = any || open_axes(type) > 0;
-    pictures = pictures || is_picture(type);
+    const auto& type = open.value(id).type;
+    any = any || open_axes(type, known) > 0;
+    pictures = pictures || is_picture(type, known);
   }
-  if (!any) return;
+  if (!any && known.empty()) return;
   const auto& sizes = pictures ? std::span<const std::int64_t>(kSizesOfPictures) : kSizes;
-  Graph open = graph;
-  const auto already = faults_of(open);  // Whatever the sizes.
+  Graph tried = open;
+  const auto already = faults_of(tried);  // Whatever the sizes.
   for (const auto size : sizes) {
-    const Sizing sizing(graph, size);
+    const Sizing sizing(open, known, size);
     if (sizing.faults().more_than(already)) continue;
-    if (size != 1 || sizing.has_sums()) sizing.note_in(graph);
+    if (size != 1 || sizing.has_sums() || !known.empty()) sizing.note_in(graph);
     return;
   }
+  if (!known.empty()) Sizing(open, known, 1).note_in(graph);
 }
 
 }  // namespace penstock::graph

@@ -5,11 +5,12 @@
 
 namespace penstock::graph {
 
-/// Gives the open dimensions that nothing bounds a size (Dim::usual) with which inference finds
-/// nothing wrong: no product, reshape or join that does not fit, no window larger than what it
-/// slides over. All of them get one, but for the first dimensions of inputs of several, which are
-/// taken for batches. A picture's is not 1, which says nothing; others' is where that fits. None is
-/// given where no size of a list fits, or 1 does. \pre  types are inferred, constants folded.
+/// Gives the open dimensions that nothing bounds a size (Dim::usual): that which weights tell (see
+/// sizes_of_weights()), or one with which inference finds nothing wrong: no product, reshape or
+/// join that does not fit, no window larger than what it slides over. All of them get one, but for
+/// the first dimensions of inputs of several, which are taken for batches. A picture's is not 1,
+/// which says nothing; others' is where that fits. None is given where weights tell none and no
+/// size of a list fits, or 1 does. \pre  types are inferred, constants folded.
 void find_sizes(Graph& graph);
 
 }  // namespace penstock::graph

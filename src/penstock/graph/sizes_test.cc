@@ -122,6 +122,60 @@ TEST(Sizes, ReachWhatStandsBehind) {
   EXPECT_EQ(graph.value(*graph.find_value("p")).type.dims[2].likely(), 32);
 }
 
+TEST(Sizes, AreThoseOfWeights) {
+  const auto product = [](const char* node, const char* weight) {
+    return size_in(concat("(float[n, d] x, ", weight,
+                          " w) => (float[n, e] y) { t = Relu(x) y = ", node, " }"));
+  };
+  EXPECT_EQ(product("MatMul(t, w)", "float[37, 4]"), "1x37");
+  EXPECT_EQ(product("MatMul(w, t)", "float[4, 37]"), "37x1");
+  EXPECT_EQ(product("Gemm<transB = 1>(t, w)", "float[4, 37]"), "1x37");
+  EXPECT_EQ(product("Gemm<transA = 1>(t, w)", "float[37, 4]"), "37x1");
+  EXPECT_EQ(product("LayerNormalization(t, w)", "float[37]"), "1x37");
+  EXPECT_EQ(product("PRelu(t, w)", "float[1]"), "1x1");
+  EXPECT_EQ(size_in(R"((float[?, ?] x, float[37, 4] w) => (float[?, 4] y) {
+        y = MatMul(x, w) })"),
+            "1x37");
+}
+
+TEST(Sizes, AreThoseOfWeightsOfSequences) {
+  EXPECT_EQ(size_in(R"((float[t, b, i] x, float[1, 32, 13] w, float[1, 32, 8] r)
+      => (float[t, 1, b, 8] y) { y = LSTM<hidden_size = 8>(x, w, r) })"),
+            "1x1x13");
+  EXPECT_EQ(size_in(R"((float[d, b, h] x, float[5, 2, 13] v, float[2, 24, 13] w,
+      float[2, 24, 8] r) => (float[5, 2, 2, 8] y) {
+        y = GRU<hidden_size = 8, direction = "bidirectional">(v, w, r, , , x) })"),
+            "2x2x8");
+}
+
+TEST(Sizes, OfChannelsAreThoseOfWeights) {
+  const auto picture = [](const char* node, const char* weight) {
+    return size_in(concat("(float[n, h, w, c] x, ", weight, " k) => (float[n, m, a, b] y) {",
+                          " t = Transpose<perm = [0, 3, 1, 2]>(x) y = ", node, " }"));
+  };
+  EXPECT_EQ(picture("Conv(t, k)", "float[4, 3, 3, 3]"), "1x64x64x3");
+  EXPECT_EQ(picture("Conv<group = 6>(t, k)", "float[6, 1, 3, 3]"), "1x64x64x6");
+  EXPECT_EQ(picture("ConvTranspose(t, k)", "float[5, 4, 3, 3]"), "1x64x64x5");
+  EXPECT_EQ(picture("BatchNormalization(t, k, k, k, k)", "float[7]"), "1x64x64x7");
+}
+
+TEST(Sizes, ThatWeightsTellStayWhereNoOthersFit) {
+  EXPECT_EQ(size_in(R"((float[n, d] x, float[e] u, float[37, 4] w, float[19, 2] v)
+      => (float[n, 4] y, float[2] z) {
+        y = MatMul(x, w)
+        a = Concat<axis = 0>(u, u)
+        z = MatMul(a, v) })"),
+            "1x37");
+}
+
+TEST(Sizes, OfSumsAreThoseOfWeights) {
+  auto graph = graph_of(R"((float[1, d] x, float[1, e] u, float[37, 4] w) => (float[1, 4] y,
+      float[1, e] z) { y = MatMul(x, w) z = Relu(u) })");
+  graph.values[index(*graph.find_value("u"))].type.dims[1].symbol = "d + 1";
+  find_sizes(graph);
+  EXPECT_EQ(graph.value(*graph.find_value("u")).type.dims[1].likely(), 38);
+}
+
 TEST(Sizes, AreThoseThatWereGiven) {
   EXPECT_EQ(size_in("(float[1, 3, 20, 30] x) => (float[1, 3, 20, 30] y) { y = Relu(x) }"),
             "1x3x20x30");
