@@ -13,7 +13,7 @@ Run = Callable[..., str]
 
 # While it is in force no thread can be made, for root neither: none has room for its stack.
 START = """
-import contextlib, ctypes, faulthandler, os, sys, threading, weakref
+import asyncio, contextlib, ctypes, faulthandler, os, sys, threading, weakref
 import numpy as np, penstock
 faulthandler.dump_traceback_later(280, exit=True)
 x = np.zeros((1, 4), np.float32)
@@ -59,6 +59,9 @@ assert penstock.split(sys.argv[1]).run(None, x)[0][0, 0] == 1
     [
         "pipeline.submit(x)",
         "next(pipeline.stream([x], threaded=True))",
+        "asyncio.run(asyncio.wait_for(anext(pipeline.astream([x])), 60))",
+        "pipeline.serve_page()",
+        "pipeline.serve_metrics()",
         "next(iter(penstock.io.latest([x])))",
     ],
 )
