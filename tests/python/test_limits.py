@@ -135,6 +135,31 @@ else:
     )
 
 
+def test_a_callback_that_may_find_no_memory_for_its_thread_is_refused(run_script: Run, model: Path) -> None:
+    """Python would end the process on that thread."""
+    text = """
+import resource, sys, queue
+import numpy as np, penstock
+x, given = np.zeros((1, 4), np.float32), queue.SimpleQueue()
+with penstock.split(sys.argv[1]) as pipeline:
+    pipeline.run(None, x)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 16 * 2**20, before[1]))
+    try:
+        pipeline.push(x, done=given.put)
+    except penstock.ResourceExhausted as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    assert pipeline.in_flight == 0
+    pipeline.push(x, done=given.put)
+    assert given.get(timeout=60).ok
+"""
+    assert run_script(text, model) == (
+        "out of memory: expected 32 MiB more; raise the limit of memory (ulimit -v), or run less at once\n"
+    )
+
+
 # In malloc's place: the k-th allocation fails, of those of `least` bytes or more on any thread, or of all on this one.
 # Where a smaller one than 128 bytes is refused to ONNX Runtime while it runs a session, it crashes by itself, freeing
 # what it never got. Pieces of up to 512 bytes Python and nanobind take from Python's own blocks, not from malloc.
