@@ -227,8 +227,8 @@ class Pipeline:
 
         Waits for room up to ``timeout`` seconds (None: as long as it takes). Raises InvalidArgument (a
         name, dtype or shape), DeadlineExceeded (says what is full; nothing was pushed),
-        ResourceExhausted (the policy is ``"error"``, or the stream is one too many), Cancelled (the pipeline
-        is closed).
+        ResourceExhausted (the policy is ``"error"``: its ``places`` name an input; the stream is one too many; or
+        ``done`` may find no thread, or no memory for one), Cancelled (the pipeline is closed).
 
         stream: the sequence that the frame is of, see :meth:`stream_of`.
         deadline: seconds from now after which no stage begins with the frame, which is then an error
@@ -300,7 +300,7 @@ class Pipeline:
 
         What functions keep of the frames before, they keep.
 
-        Raises FailedPrecondition while frames are in flight.
+        Raises FailedPrecondition while frames are in flight, or :meth:`replace` waits for frames to end.
         """
         with self._turns.between_frames("reset_states"):
             self._core.reset_states()
@@ -581,7 +581,8 @@ class StreamOf:
     def reset(self) -> None:
         """Lets its next frame read the states' initial values.
 
-        Raises FailedPrecondition while frames of it are in flight, as do all that follow.
+        Raises FailedPrecondition while frames of it are in flight, or :meth:`Pipeline.replace` waits for frames to end,
+        as do all that follow.
         """
         with self._pipeline._turns.between_frames("stream_of(n).reset()"):
             self._pipeline._core.reset_stream(self._number)

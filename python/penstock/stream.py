@@ -246,8 +246,9 @@ class _Feeder:
 
 
 def _is_full(error: Exception) -> bool:
-    """Of the policy `error`, which here means to wait. Not of one stream too many: that stays so."""
-    return isinstance(error, ResourceExhausted) and not any(place["kind"] == "stream" for place in error.places)
+    """Of the policy `error`, which here means to wait: its error alone names an input. Not of one stream too many, nor
+    of a thread or memory that is refused."""
+    return isinstance(error, ResourceExhausted) and any(place["kind"] == "input" for place in error.places)
 
 
 def _raised_by_feed(error: BaseException) -> RuntimeError:

@@ -81,11 +81,13 @@ class Turns:
 
     @contextlib.contextmanager
     def between_frames(self, what: str) -> Iterator[None]:
-        """`with` it around what is refused while frames are in flight: says who takes them, if not any pop()."""
+        """`with` it around what is refused while frames are in flight: says who takes them, if not any pop(). An error
+        of a stream that names none is of something else, as of a replace()."""
         try:
             yield
-        except FailedPrecondition:
-            if self._core.in_flight:
+        except FailedPrecondition as error:
+            of_frames = what == "reset_states" or any(place["kind"] == "stream" for place in error.places)
+            if of_frames and self._core.in_flight:
                 try:
                     with self._lock:
                         self._refuse_taken(what)

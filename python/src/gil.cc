@@ -167,10 +167,13 @@ Error with_timeout(Error error, std::chrono::nanoseconds whole) {
   return error;
 }
 
-void run_aside(std::function<void(const Abandoned&)> work) {
-  // The C library ends the process where a new thread finds no memory for its own variables.
+void check_memory_for_thread() {
   constexpr std::size_t kOfAThread = std::size_t{32} << 20U;
   check(check_memory_left(kOfAThread));
+}
+
+void run_aside(std::function<void(const Abandoned&)> work) {
+  check_memory_for_thread();
   auto aside = std::make_shared<Aside>();
   std::list<std::shared_ptr<Aside>> place{aside};  // For left_behind(), memory or none.
   check(start_thread(aside->thread, [aside, work = std::move(work)] { run(work, *aside); }));

@@ -112,9 +112,14 @@ auto wait_in_slices(std::chrono::nanoseconds timeout, Attempt&& attempt) {
 /// Whether nobody waits for the work any more; any thread may ask.
 using Abandoned = std::function<bool()>;
 
+/// Where a new thread finds no memory for its own variables, the C library ends the process; where
+/// it finds none for Python's state of it, Python does.
+/// \raises ResourceExhausted  less memory is left than a thread may need.
+void check_memory_for_thread();
+
 /// Runs long work that cannot be interrupted on a thread of its own, so that Ctrl-C ends the wait.
 /// The work then goes on by itself; its result is thrown away.
-/// \raises ResourceExhausted  the system has no thread for it; else what the work throws.
+/// \raises ResourceExhausted  the system has no thread or memory for it; else what the work throws.
 void run_aside(std::function<void(const Abandoned&)> work);
 
 /// Work that nobody waits for before the end of the process. Made beforehand: once the work is to

@@ -260,6 +260,8 @@ pipeline::FrameOptions Pipeline::options_of(const How& how, nb::handle tag) {
     options.tag = remember_tag(tag);
     return options;
   }
+  if (!calls_back_) check_memory_for_thread();  // Python's state of it is made at its first call.
+  calls_back_ = true;
   auto made =
       std::make_shared<Callback>(how.done, nb::borrow(tag), outputs_, uncalled_, generation_);
   auto held = std::make_unique<Held>();
@@ -564,6 +566,7 @@ std::vector<std::string> Pipeline::replace(const std::string& path) {
   if (replaced->error) raise(*replaced->error);
   package_ = std::make_shared<const plan::Package>(std::move(replaced->package));
   run_.pipeline.label = path;
+  calls_back_ = false;
   look_at_outputs();
   return replaced->warnings;
 }

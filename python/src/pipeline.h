@@ -174,6 +174,7 @@ class Pipeline {
   std::uint64_t pushed_ = 0, popped_ = 0, given_up_ = 0;  // Frames below given_up_ nobody wants.
   std::set<std::uint64_t> not_popped_;  // Frames from popped_ on that callbacks are given.
   std::shared_ptr<std::uint64_t> uncalled_ = std::make_shared<std::uint64_t>(0);  // Callbacks.
+  bool calls_back_ = false;  // What runs has, or is about to have, a thread for callbacks.
   std::atomic<int> popping_ = 0, throwing_away_ = 0;  // Calls that take frames out.
   std::uint64_t generation_;
   std::uint64_t process_;

@@ -94,6 +94,37 @@ TEST_F(BatchCheckTest, SaysWhichInputsTheModelOfOneFrameDoesNotTake) {
                     HasSubstr("; node 'add' (Add) reads 'x' ")));
 }
 
+/// Reads w beyond its end where f is 1; where `offset` is 1000, always.
+std::string lookup(int offset) {
+  return concat(R"(<ir_version: 8, opset_import: ["" : 17]> net
+      (float[1,4] x, int64[1,1] f) => (float[1,4] y)
+      <int64 one = {1}, int64 far = {1000}, int64 offset = {)",
+                offset, R"(}, float[4] w = {1, 2, 3, 4}>
+      { e = Equal(f, one) c = Cast <to = 7> (e) m = Mul(c, far) i = Add(m, offset)
+        g = Gather(w, i) y = Add(x, g) })");
+}
+
+Result<plan::Plan> split_in_twos(const std::string& network, const fs::path& package,
+                                 const backend::Registry& backends) {
+  partition::SplitOptions options;
+  options.batches[""] = {.frames = 2};
+  return split_model(graph::import_text(network), options, {}, package, backends);
+}
+
+TEST_F(BatchCheckTest, TriesOtherValuesThanThoseThatTheModelOfOneFrameDoesNotTake) {
+  const auto plan = split_in_twos(lookup(0), package(), backends_);
+  EXPECT_TRUE(plan) << plan.error().message();
+}
+
+TEST_F(BatchCheckTest, SaysThatTheValuesWereRandomWhereNoSizeIsOpen) {
+  const auto plan = split_in_twos(lookup(1000), package(), backends_);
+  ASSERT_FALSE(plan);
+  EXPECT_THAT(plan.error().message(),
+              HasSubstr("its model of one frame does not take random values of input 'x' as "
+                        "f32[1,4], input 'f' as i64[1,1], with which the models for several are "
+                        "checked: leave the stage out of the batch (STAGE=1); the engine says: "));
+}
+
 // Of the size that is tried first, 4, both models are right.
 TEST_F(BatchCheckTest, TriesAnotherSizeOfOpenDimensions) {
   const auto plan = split_open(R"(<ir_version: 8, opset_import: ["" : 17]> net

@@ -13,7 +13,7 @@ Run = Callable[..., str]
 
 # While it is in force no thread can be made, for root neither: none has room for its stack.
 START = """
-import contextlib, ctypes, faulthandler, os, sys, threading, weakref
+import asyncio, contextlib, ctypes, faulthandler, os, sys, threading, weakref
 import numpy as np, penstock
 faulthandler.dump_traceback_later(280, exit=True)
 x = np.zeros((1, 4), np.float32)
@@ -59,6 +59,9 @@ assert penstock.split(sys.argv[1]).run(None, x)[0][0, 0] == 1
     [
         "pipeline.submit(x)",
         "next(pipeline.stream([x], threaded=True))",
+        "asyncio.run(asyncio.wait_for(anext(pipeline.astream([x])), 60))",
+        "pipeline.serve_page()",
+        "pipeline.serve_metrics()",
         "next(iter(penstock.io.latest([x])))",
     ],
 )
@@ -129,6 +132,31 @@ else:
         "ResourceExhausted\n",
         "Unavailable\n",
         "MemoryError\n",
+    )
+
+
+def test_a_callback_that_may_find_no_memory_for_its_thread_is_refused(run_script: Run, model: Path) -> None:
+    """Python would end the process on that thread."""
+    text = """
+import resource, sys, queue
+import numpy as np, penstock
+x, given = np.zeros((1, 4), np.float32), queue.SimpleQueue()
+with penstock.split(sys.argv[1]) as pipeline:
+    pipeline.run(None, x)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 16 * 2**20, before[1]))
+    try:
+        pipeline.push(x, done=given.put)
+    except penstock.ResourceExhausted as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    assert pipeline.in_flight == 0
+    pipeline.push(x, done=given.put)
+    assert given.get(timeout=60).ok
+"""
+    assert run_script(text, model) == (
+        "out of memory: expected 32 MiB more; raise the limit of memory (ulimit -v), or run less at once\n"
     )
 
 

@@ -431,6 +431,28 @@ def of_one(call: Callable[..., Any], **options: Any) -> penstock.Pipeline:
     return app.start(**options)
 
 
+@pytest.mark.parametrize("way", ["stream", "threaded", "astream"])
+def test_streams_wait_where_the_pipeline_is_full_also_by_the_policy_error(way: str) -> None:
+    def slow(x: np.ndarray) -> np.ndarray:
+        time.sleep(0.005)
+        return np.copy(x)
+
+    async def asynchronous() -> list[float]:
+        return [result["y"][0] async for result in pipeline.astream(frames)]
+
+    frames = [np.full(1, i, np.float32) for i in range(20)]
+    with of_one(slow, capacity=1, policy="error") as pipeline:
+        if way == "astream":
+            came = asyncio.run(asynchronous())
+        else:
+            came = [result["y"][0] for result in pipeline.stream(frames, threaded=way == "threaded")]
+        assert came == list(range(20))
+        with pytest.raises(penstock.ResourceExhausted) as refused:
+            while True:
+                pipeline.push(frames[0])
+        assert {"kind": "input", "name": "x"} in refused.value.places
+
+
 @pytest.mark.parametrize("threaded", [False, True])
 def test_threads_share_the_results_of_a_stream(
     pipeline: penstock.Pipeline, threaded: bool, often_switched: None

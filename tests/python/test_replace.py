@@ -111,6 +111,45 @@ def test_a_stateful_function_sees_the_new_frames_behind_the_old_ones(tmp_path: P
     assert (seen, counts) == ([0, 1], [1, 2])
 
 
+def test_an_idle_stream_says_that_a_replace_holds_it_back(tmp_path: Path) -> None:
+    reached, opened = threading.Event(), threading.Event()
+
+    def hold(x: np.ndarray, last: np.ndarray) -> np.ndarray:
+        reached.set()
+        assert opened.wait(60)
+        return x + last
+
+    app = penstock.App("held")
+    app.input("x", "f32[1]")
+    app.function("sum", hold, {"x": "f32[1]", "last": "f32[1]"}, {"y": "f32[1]"}, reads={"x": "x"})
+    app.state("sum.y", "sum.last")
+    app.output("y", "sum.y")
+    one = np.ones(1, np.float32)
+    with app.start(streams=3, output=tmp_path / "app.penstock") as pipeline:
+        held = pipeline.submit(one)
+        assert reached.wait(60)
+        replacer = threading.Thread(target=pipeline.replace, args=[tmp_path / "app.penstock"])
+        replacer.start()
+        idle = pipeline.stream_of(2)
+        try:
+            refused: list[str] = []
+            while not refused and replacer.is_alive():
+                try:
+                    idle.reset()
+                except penstock.FailedPrecondition as error:
+                    refused.append(str(error))
+            told = "replace() waits for frames to end; call it after that"
+            assert refused == [f"stream_of(n).reset(): {told}"]
+            for what, call in {"save": idle.save, "end": idle.end, "restore": lambda: idle.restore({})}.items():
+                with pytest.raises(penstock.FailedPrecondition) as raised:
+                    call()
+                assert str(raised.value) == f"stream_of(n).{what}(): {told}"
+        finally:
+            opened.set()
+            replacer.join()
+        assert held.result(timeout=60)["y"][0] == 1
+
+
 def test_what_does_not_fit_changes_nothing(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
     with pytest.raises(penstock.NotFound):
         pipeline.replace(tmp_path / "absent.penstock")

@@ -263,7 +263,8 @@ PENSTOCK_API void penstock_result_free(penstock_result* result);
 /* ------------------------------------------------------------------------------------ Streams */
 
 /* Sequences of frames, each with states of its own; stream 0 is always there. Functions of one
- * stream fail with FAILED_PRECONDITION while frames of it are in flight. */
+ * stream fail with FAILED_PRECONDITION while frames of it are in flight, and while
+ * penstock_replace() waits for frames to end. */
 
 /* The stream's next frame reads the states' initial values. */
 PENSTOCK_API int32_t penstock_reset_stream(penstock_pipeline* pipeline, uint64_t stream,

@@ -42,6 +42,7 @@ class Watching {
 /// and stays.
 /// \error kUnavailable       the address cannot be listened on; the library cannot be loaded.
 /// \error kInvalidArgument   the address is none; a line of the tokens is bad.
+/// \error kResourceExhausted  the system has no thread left.
 /// \error kPermissionDenied  plain text would leave this machine without `insecure`; the recording
 ///                           cannot be written.
 Result<std::unique_ptr<Watching>> start_watching(std::shared_ptr<const pipeline::Pipeline> pipeline,

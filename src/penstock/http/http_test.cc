@@ -21,6 +21,7 @@
 #include "penstock/http/pages.h"
 #include "penstock/http/server.h"
 #include "penstock/http/unpack.h"
+#include "tests/support/no_more_threads.h"
 
 namespace penstock::http {
 namespace {
@@ -616,6 +617,16 @@ TEST_F(HttpTest, SaysWhyItCannotListen) {
     options.address = bad;
     EXPECT_EQ(Server::start(options, {}).error().code, Code::kInvalidArgument) << bad;
   }
+}
+
+TEST_F(HttpTest, SaysThatAThreadIsRefused) {
+  const auto refused = [&] {
+    const NoMoreThreads none;
+    return Server::start(options_, {});
+  }();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(), StartsWith("no thread could be started"));
 }
 
 TEST_F(HttpTest, ANameIsListenedOnAtAllItsAddresses) {

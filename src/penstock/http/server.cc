@@ -13,6 +13,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 
 #include "penstock/base/address.h"
+#include "penstock/base/thread.h"
 #include "penstock/http/connection.h"
 #include "penstock/http/tls.h"
 
@@ -234,10 +235,14 @@ Result<std::unique_ptr<Server>> Server::start(Options options, Router router) {
   PENSTOCK_CHECK_OK(state->listen());
   state->look_for_certificates();
   for (const auto& door : state->doors) state->accept(door);
-  for (int i = 0; i < state->core->options.threads; ++i) {
-    state->threads.emplace_back([state = state.get()] { state->run(); });
+  std::unique_ptr<Server> server(new Server(std::move(state)));  // Ends the threads that there are.
+  auto& threads = server->state_->threads;
+  for (int i = 0; i < server->state_->core->options.threads; ++i) {
+    std::thread thread;
+    PENSTOCK_CHECK_OK(start_thread(thread, [state = server->state_.get()] { state->run(); }));
+    threads.push_back(std::move(thread));
   }
-  return std::unique_ptr<Server>(new Server(std::move(state)));
+  return server;
 }
 
 const std::string& Server::address() const {

@@ -52,6 +52,7 @@ struct Options {
 class Server {
  public:
   /// \error kUnavailable      the address cannot be listened on, with the system's reason.
+  /// \error kResourceExhausted  the system has no thread left.
   /// \error kInvalidArgument  the address is none; a certificate or key cannot be used.
   static Result<std::unique_ptr<Server>> start(Options options, Router router);
   /// As stop(0).

@@ -1053,6 +1053,8 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   EXPECT_THAT(refused.error().message(), HasSubstr("edge 'input -> slow' is full (1 frame)"));
+  ASSERT_NE(refused.error().find(Where::kInput), nullptr);
+  EXPECT_EQ(refused.error().find(Where::kInput)->name, "in");
   gate.open.release();
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_TRUE(pop_one(*pipeline).ok());

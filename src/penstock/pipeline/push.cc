@@ -133,12 +133,20 @@ Status show_slots(State& state, FrameNumber frame) {
   return {};
 }
 
+// The first of the inputs that the edge takes.
+const std::string& input_of(const State& state, const Edge* edge) {
+  const auto place = std::ranges::find(state.input_places, edge, &Place::edge);
+  return state.plan.inputs[static_cast<std::size_t>(place - state.input_places.begin())].name;
+}
+
 // Before anything of the frame is written: an edge with policy `error` refuses it here.
 Status check_error_policy(State& state) {
   for (const Edge* edge : state.input_edges) {
     if (edge->policy == plan::FullPolicy::kError && edge->full()) {
-      return make_error(Code::kResourceExhausted, "push: edge '", edge->name, "' is full (",
-                        counted(edge->capacity(), "frame"), ") and its policy is 'error'");
+      return make_error(Code::kResourceExhausted, "edge '", edge->name, "' is full (",
+                        counted(edge->capacity(), "frame"), ") and its policy is 'error'")
+          .within({Where::kInput, input_of(state, edge)})
+          .within("push");
     }
   }
   return {};

@@ -47,9 +47,11 @@ class Builder : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override { return open(Json::value_t::array); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    member_ = &(*open_.back())[name];
-    make_empty(*member_);
-    return true;
+    const auto [member, is_new] = open_.back()->get_ref<Json::object_t&>().try_emplace(name);
+    member_ = &member->second;
+    if (is_new) return true;
+    error_ = Error{Code::kDataLoss, "field '" + name + "' is given twice"};
+    return false;
   }
   bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
     error_ = syntax_error(error);

@@ -17,8 +17,8 @@ using Json = nlohmann::json;
 /// value from the leaves up; destroying what is empty allocates nothing.
 class Document {
  public:
-  /// Objects keep the last of two members of one name.
-  /// \error kDataLoss  deeper than check_nesting() allows, or not JSON: with line and column
+  /// \error kDataLoss  deeper than check_nesting() allows, or not JSON: with line and column; or an
+  ///                   object has two members of one name
   static Result<Document> parse(std::string_view text);
 
   Document(Document&& other) noexcept = default;

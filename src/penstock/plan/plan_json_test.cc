@@ -101,6 +101,13 @@ TEST(PlanJsonTest, SaysWhereTextIsNotJson) {
                "at line 1, column 210: ");
 }
 
+TEST(PlanJsonTest, RefusesAFieldThatIsGivenTwice) {
+  expect_error(changed("\"model\": \"test\",", "\"model\": \"test\", \"model\": \"other\","),
+               Code::kDataLoss, "field 'model' is given twice");
+  expect_error(changed("\"name\": \"x\",", "\"name\": \"x\", \"name\": \"x\","), Code::kDataLoss,
+               "field 'name' is given twice");
+}
+
 TEST(PlanJsonTest, RefusesAnotherVersionAndSaysWhich) {
   expect_error(
       R"({"penstock_plan": 3, "origin": {"penstock": "9.1"}, "new": 1})", Code::kFailedPrecondition,

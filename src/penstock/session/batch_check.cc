@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -60,15 +62,40 @@ class BatchCheck {
       PENSTOCK_TRY(parameters_[parameter.name],
                    read_npy(folder_ / parameter.file, parameter.type.dtype));
     }
-    PENSTOCK_CHECK_OK(check_stages());
-    const auto is_open = [](const plan::TensorInfo& info) { return !info.type.fixed(); };
-    if (!std::ranges::any_of(plan_.inputs, is_open)) return {};
+    PENSTOCK_CHECK_OK(check_values());
+    if (!any_open()) return {};
     other_sizes_ = true;
     values_.clear();
     return check_stages();
   }
 
  private:
+  [[nodiscard]] bool any_open() const {
+    const auto is_open = [](const plan::TensorInfo& info) { return !info.type.fixed(); };
+    return std::ranges::any_of(plan_.inputs, is_open);
+  }
+
+  /// Values that the network itself does not take, as an index past the end, are drawn again.
+  Status check_values() {
+    constexpr int kMostRefused = 12;
+    for (int refused = 0;; ++refused) {
+      refused_frame_.reset();
+      Status checked = check_stages();
+      if (checked || !refused_frame_ || refused == kMostRefused) return checked;
+      PENSTOCK_CHECK_OK(draw_again(*refused_frame_));
+    }
+  }
+
+  Status draw_again(std::size_t frame) {
+    std::map<std::string, std::vector<Tensor>> drawn;
+    for (const auto& name : drawn_) {
+      drawn[name] = std::move(values_[name]);
+      PENSTOCK_TRY(drawn[name][frame], draw(*plan_.find_tensor(name)));
+    }
+    values_ = std::move(drawn);
+    return {};
+  }
+
   Status check_stages() {
     for (const auto& stage : plan_.stages) {
       if (!needed(stage)) continue;
@@ -87,17 +114,18 @@ class BatchCheck {
   }
 
   /// What an engine says of a frame whose sizes the inputs' types allow.
-  static Error refused(const Error& error, const plan::Partition& partition,
-                       const std::vector<Tensor>& inputs) {
+  [[nodiscard]] Error refused(const Error& error, const plan::Partition& partition,
+                              const std::vector<Tensor>& inputs) const {
     std::vector<std::string> given;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       given.push_back(concat("input '", partition.inputs[i], "' as ", inputs[i].type()));
     }
-    return make_error(error.code, "its model of one frame does not take ", join(given, ", "),
-                      ", with which the models for several are checked: fix sizes (",
-                      OptionName::kShapes,
-                      "), or leave the stage out of the batch (STAGE=1); the engine says: ",
-                      error.message())
+    const std::string fix = any_open() ? concat("fix sizes (", OptionName::kShapes, "), or ") : "";
+    return make_error(
+               error.code, "its model of one frame does not take ",
+               any_open() ? "" : "random values of ", join(given, ", "),
+               ", with which the models for several are checked: ", fix,
+               "leave the stage out of the batch (STAGE=1); the engine says: ", error.message())
         .within({Where::kModel, partition.model});
   }
 
@@ -123,12 +151,16 @@ class BatchCheck {
     auto& values = values_[name];
     const auto* info = plan_.find_tensor(name);
     while (info != nullptr && values.size() < kFrames) {
-      PENSTOCK_TRY(auto value,
-                   random_tensor(other_sizes_ ? of_other_sizes(info->type) : info->type, random_,
-                                 {.range = info->range, .words = info->words}));
+      PENSTOCK_TRY(auto value, draw(*info));
       values.push_back(std::move(value));
+      drawn_.insert(name);
     }
     return &values;
+  }
+
+  Result<Tensor> draw(const plan::TensorInfo& info) {
+    return random_tensor(other_sizes_ ? of_other_sizes(info.type) : info.type, random_,
+                         {.range = info.range, .words = info.words});
   }
 
   /// Of one frame, or of several where `frames` is more than 1.
@@ -161,7 +193,10 @@ class BatchCheck {
     for (std::size_t frame = 0; frame < kFrames; ++frame) {
       PENSTOCK_TRY(const auto inputs, inputs_of(partition, frame, 1));
       auto outputs = call(model, inputs);
-      if (!outputs) return refused(std::move(outputs).error(), partition, inputs);
+      if (!outputs) {
+        refused_frame_ = frame;
+        return refused(std::move(outputs).error(), partition, inputs);
+      }
       for (std::size_t i = 0; i < outputs->size(); ++i) {
         values_[partition.outputs[i]].push_back(std::move((*outputs)[i]));
       }
@@ -208,6 +243,8 @@ class BatchCheck {
   bool other_sizes_ = false;
   std::map<std::string, Tensor> parameters_;
   std::map<std::string, std::vector<Tensor>> values_;
+  std::set<std::string> drawn_;  // Those of `values_` that are random.
+  std::optional<std::size_t> refused_frame_;
 };
 
 }  // namespace
