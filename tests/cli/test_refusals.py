@@ -67,6 +67,15 @@ def given(well, tmp_path):
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "listed.onnx"
     )
+    graph = helper.make_graph(
+        [helper.make_node("SequenceInsert", ["mem", "x"], ["kept"], "insert")],
+        "keeping",
+        [value("x", [2]), helper.make_value_info("mem", listed)],
+        [helper.make_value_info("kept", listed)],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "keeping.onnx"
+    )
     words = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     row = helper.make_node("DictVectorizer", ["words"], ["y"], "row", "", "ai.onnx.ml", string_vocabulary=["a", "b"])
     graph = helper.make_graph([row], "mapped", [helper.make_value_info("words", words)], [value("y", [1, 2])])
@@ -110,6 +119,7 @@ NO_FILE = Refusal("input 'x'", "file 'none.npy'", "No such file", "check the pat
 UNKNOWN = Refusal("node 'odd' (Frobnicate)", "a registered function/op", "odd:Frobnicate", "--custom-ops", "'x' f32[1]")
 OTHER_MODEL = Refusal("input 'i'", "expected the model that the package", "none of the package's", "--model")
 NO_MODEL = Refusal("file 'text.npy'", "an ONNX model", "it is text", "give the model's own file (.onnx)")
+NO_STATE = Refusal("state 'kept' -> 'mem'", "only tensors", "found sequence(f32[2])", "keep one tensor")
 MAP = Refusal("input 'words'", "random values", "a map or a sparse tensor", "begin the network behind the node")
 REFUSALS = {
     "show cut.onnx": Refusal("file 'cut.onnx'", "ONNX model", "truncated", "export or copy it again"),
@@ -235,6 +245,11 @@ REFUSALS = {
     "plan double.onnx --state y=x --replicas": Refusal(
         "states", "expected devices by name", "replicas of a network", "(--devices)"
     ),
+    "split keeping.onnx --state kept=mem -o q": NO_STATE,
+    "split keeping.onnx --state kept=mem:flat.npy -o q": NO_STATE,
+    "run keeping.onnx --state kept=mem:flat.npy": NO_STATE,
+    "plan keeping.onnx --state kept=mem:flat.npy": NO_STATE,
+    "build keeping.onnx --state kept=mem:flat.npy --budget 1s -o b": NO_STATE,
     "build lookup.onnx --input i=beyond --budget 1s -o b": OUTSIDE,
     "serve chain.onnx --constant z=1": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--constant"),
     "serve chain.onnx --constant x=none.npy": NO_FILE,
