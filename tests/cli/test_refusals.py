@@ -84,6 +84,8 @@ def given(well, tmp_path):
     np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 2), np.float32))
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 4, 4), np.int64))
     np.save(tmp_path / "flat.npy", np.zeros(48, np.float32))
+    np.save(tmp_path / "counts.npy", np.zeros(48, np.int64))
+    np.save(tmp_path / "few.npy", np.zeros(3, np.int64))
     np.save(tmp_path / "last.npy", np.zeros((4, 4, 3), np.float32))
     (tmp_path / "empty.png").touch()
     Image.new("RGB", (4, 4)).save(tmp_path / "cut.png")
@@ -174,6 +176,12 @@ REFUSALS = {
     "run chain.onnx --input x=wrong.npy": SHAPE,
     "run chain.onnx --input x=whole.npy": SHAPE._replace(found="found i64[1,3,4,4]", mends="with .astype('float32')"),
     "run chain.onnx --input x=flat.npy": SHAPE._replace(found="found f32[48]", mends=".reshape(1, 3, 4, 4)"),
+    "run chain.onnx --input x=counts.npy": SHAPE._replace(
+        found="found i64[48]", mends=".astype('float32'); .reshape(1, 3, 4, 4) gives it that shape; save it so"
+    ),
+    "run chain.onnx --input x=few.npy": SHAPE._replace(
+        found="found i64[3]", mends=".astype('float32'), give it 4 dimensions and save it again"
+    ),
     "run chain.onnx --input x=last.npy": SHAPE._replace(found="f32[4,4,3]", mends="x.transpose(2, 0, 1)).reshape(1, 3"),
     "run chain.onnx --input x=*.npy": Refusal("input 'x'", "file '*.npy'", "no such file", "give the folder '.'"),
     "run chain.onnx --input x=pictures/*.png": Refusal(
