@@ -483,6 +483,25 @@ def test_a_state_feeds_the_next_frame(stream, tmp_path):
             assert np.array_equal(found[i]["y"], state), (source, options, i)
 
 
+@pytest.mark.parametrize("first", [{}, {"initial": "row.npy"}])
+def test_a_sequence_is_no_state(penstock, tmp_path, first):
+    listed = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    insert = helper.make_node("SequenceInsert", ["mem", "x"], ["kept"], "insert")
+    length = helper.make_node("SequenceLength", ["kept"], ["n"], "length")
+    ports = [value("x", [2]), helper.make_value_info("mem", listed)]
+    outputs = [value("n", [], TensorProto.INT64), helper.make_value_info("kept", listed)]
+    save(tmp_path, "keeping", [insert, length], ports, outputs)
+    np.save(tmp_path / "row.npy", np.zeros(2, np.float32))
+    app = {
+        "inputs": {"x": "f32[2]"},
+        "nodes": {"net": {"network": "keeping.onnx", "inputs": {"x": "x"}}},
+        "states": [{"from": "net.kept", "to": "net.mem"} | first],
+        "outputs": {"n": "net.n"},
+    }
+    error = penstock("split", write(tmp_path, app), "-o", tmp_path / "p").error
+    assert "state 'net.kept' -> 'net.mem': expected a tensor, found sequence(f32[2]): only tensors" in error
+
+
 def test_a_package_keeps_its_states_in_an_application(well, stream, tmp_path):
     """Names as TensorFlow has them: t:0 = x + s:0 / 2."""
     nodes = [

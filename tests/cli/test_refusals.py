@@ -67,6 +67,15 @@ def given(well, tmp_path):
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "listed.onnx"
     )
+    graph = helper.make_graph(
+        [helper.make_node("SequenceInsert", ["mem", "x"], ["kept"], "insert")],
+        "keeping",
+        [value("x", [2]), helper.make_value_info("mem", listed)],
+        [helper.make_value_info("kept", listed)],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "keeping.onnx"
+    )
     words = helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
     row = helper.make_node("DictVectorizer", ["words"], ["y"], "row", "", "ai.onnx.ml", string_vocabulary=["a", "b"])
     graph = helper.make_graph([row], "mapped", [helper.make_value_info("words", words)], [value("y", [1, 2])])
@@ -75,6 +84,8 @@ def given(well, tmp_path):
     np.save(tmp_path / "wrong.npy", np.zeros((1, 2, 2), np.float32))
     np.save(tmp_path / "whole.npy", np.zeros((1, 3, 4, 4), np.int64))
     np.save(tmp_path / "flat.npy", np.zeros(48, np.float32))
+    np.save(tmp_path / "counts.npy", np.zeros(48, np.int64))
+    np.save(tmp_path / "few.npy", np.zeros(3, np.int64))
     np.save(tmp_path / "last.npy", np.zeros((4, 4, 3), np.float32))
     (tmp_path / "empty.png").touch()
     Image.new("RGB", (4, 4)).save(tmp_path / "cut.png")
@@ -110,6 +121,7 @@ NO_FILE = Refusal("input 'x'", "file 'none.npy'", "No such file", "check the pat
 UNKNOWN = Refusal("node 'odd' (Frobnicate)", "a registered function/op", "odd:Frobnicate", "--custom-ops", "'x' f32[1]")
 OTHER_MODEL = Refusal("input 'i'", "expected the model that the package", "none of the package's", "--model")
 NO_MODEL = Refusal("file 'text.npy'", "an ONNX model", "it is text", "give the model's own file (.onnx)")
+NO_STATE = Refusal("state 'kept' -> 'mem'", "only tensors", "found sequence(f32[2])", "keep one tensor")
 MAP = Refusal("input 'words'", "random values", "a map or a sparse tensor", "begin the network behind the node")
 REFUSALS = {
     "show cut.onnx": Refusal("file 'cut.onnx'", "ONNX model", "truncated", "export or copy it again"),
@@ -164,6 +176,12 @@ REFUSALS = {
     "run chain.onnx --input x=wrong.npy": SHAPE,
     "run chain.onnx --input x=whole.npy": SHAPE._replace(found="found i64[1,3,4,4]", mends="with .astype('float32')"),
     "run chain.onnx --input x=flat.npy": SHAPE._replace(found="found f32[48]", mends=".reshape(1, 3, 4, 4)"),
+    "run chain.onnx --input x=counts.npy": SHAPE._replace(
+        found="found i64[48]", mends=".astype('float32'); .reshape(1, 3, 4, 4) gives it that shape; save it so"
+    ),
+    "run chain.onnx --input x=few.npy": SHAPE._replace(
+        found="found i64[3]", mends=".astype('float32'), give it 4 dimensions and save it again"
+    ),
     "run chain.onnx --input x=last.npy": SHAPE._replace(found="f32[4,4,3]", mends="x.transpose(2, 0, 1)).reshape(1, 3"),
     "run chain.onnx --input x=*.npy": Refusal("input 'x'", "file '*.npy'", "no such file", "give the folder '.'"),
     "run chain.onnx --input x=pictures/*.png": Refusal(
@@ -235,6 +253,11 @@ REFUSALS = {
     "plan double.onnx --state y=x --replicas": Refusal(
         "states", "expected devices by name", "replicas of a network", "(--devices)"
     ),
+    "split keeping.onnx --state kept=mem -o q": NO_STATE,
+    "split keeping.onnx --state kept=mem:flat.npy -o q": NO_STATE,
+    "run keeping.onnx --state kept=mem:flat.npy": NO_STATE,
+    "plan keeping.onnx --state kept=mem:flat.npy": NO_STATE,
+    "build keeping.onnx --state kept=mem:flat.npy --budget 1s -o b": NO_STATE,
     "build lookup.onnx --input i=beyond --budget 1s -o b": OUTSIDE,
     "serve chain.onnx --constant z=1": Refusal("input 'z'", "inputs are 'x'", "no input 'z'", "--constant"),
     "serve chain.onnx --constant x=none.npy": NO_FILE,

@@ -17,6 +17,23 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 
+@pytest.mark.parametrize("given", ["--inputs both.npz", "--inputs archives", "--input s=s.npy"])
+@pytest.mark.parametrize("command", ["run sum.onnx --state y=s", "verify p", "build sum.onnx --state y=s -o b"])
+def test_a_state_is_given_with_the_package_not_with_the_frames(penstock, well, tmp_path, command, given):
+    ports = [value("x", [3]), value("s", [3])], [value("y", [3])]
+    model = save(tmp_path, "sum", [helper.make_node("Add", ["x", "s"], ["y"], "add")], *ports)
+    well("split", model, "--state", "y=s", "-o", "p")
+    array = np.zeros(3, np.float32)
+    np.save(tmp_path / "s.npy", array)
+    (tmp_path / "archives").mkdir()
+    for file in ("both.npz", "archives/0.npz"):
+        np.savez(tmp_path / file, x=array, s=array)
+    error = penstock(*command.split(), *given.split()).error
+    assert "'s' is a state, which each frame reads of the one before: leave it out" in error
+    assert "(--state)" in error
+    assert "is no input" not in error
+
+
 def copy_of(folder: Path, *shape) -> Path:
     """A model whose output y is its input x."""
     node = helper.make_node("Identity", ["x"], ["y"], "copy")

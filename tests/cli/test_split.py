@@ -513,3 +513,62 @@ def test_streams_do_not_let_a_stage_that_writes_a_state_have_lanes(well, penstoc
     assert outcome.json["stages"][0]["lanes"] == 0
     assert "--lanes 4: stage 'stage0' keeps 1 call in flight: it writes 't', a state" in outcome.err
     assert "expected 1 lane, found 4: it writes 't', a state" in penstock(*split, "--lanes", "stage0=4").error
+
+
+@pytest.fixture
+def drawing(tmp_path):
+    """Draws noise before its ReLU, and twice behind it."""
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["a"], "first"),
+        helper.make_node("Add", ["x", "a"], ["b"], "add"),
+        helper.make_node("Relu", ["b"], ["c"], "relu"),
+        helper.make_node("RandomUniformLike", ["c"], ["d"], "second"),
+        helper.make_node("RandomUniformLike", ["d"], ["e"], "third"),
+        helper.make_node("Sub", ["c", "e"], ["y"], "sub"),
+    ]
+    return save(tmp_path, "drawing", nodes, [value("x", [4])], [value("y", [4])])
+
+
+OF_ITS_OWN = (
+    " random numbers: each stage and each replica draws its own, which may be alike; expected one stage of one replica "
+    "that holds all these nodes (split the model with --cut elsewhere, --replicas 1)"
+)
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ([], ""),
+        (["--cut", "third"], ""),
+        (["--cut", "relu"], "stages 'stage0' (node 'first'), 'stage1' (node 'second' and 1 more) draw" + OF_ITS_OWN),
+        (["--replicas", "2"], "stage 'stage0' of 2 replicas (node 'first' and 2 more) draws" + OF_ITS_OWN),
+    ],
+)
+def test_where_several_draw_random_numbers_a_warning_says_so(well, drawing, tmp_path, options, told):
+    for outcome in (
+        well("split", drawing, *options, "-o", tmp_path / "p"),
+        well("run", tmp_path / "p", "--frames", "1"),
+    ):
+        warned = [line for line in outcome.err.splitlines() if "random numbers" in line]
+        assert [line.partition("warning: ")[2] for line in warned] == [told] * bool(told), outcome.err
+
+
+@pytest.mark.parametrize("command", [["plan", "--replicas"], ["build", "--budget", "1s"]])
+def test_a_plan_with_replicas_that_draw_random_numbers_says_so(well, drawing, tmp_path, cpus, command):
+    devices = ",".join(f"cpu:{cpu}" for cpu in cpus[:2])
+    told = well(command[0], drawing, *command[1:], "--devices", devices, "-o", tmp_path / "p").err
+    stages = json.loads((tmp_path / "p/plan.json").read_text())["stages"]
+    assert told.count(OF_ITS_OWN) == (len(stages) > 1 or len(stages[0]["devices"]) > 1), told
+
+
+def test_an_application_whose_stages_draw_random_numbers_says_so(well, drawing, tmp_path):
+    app = {
+        "penstock_app": 1,
+        "inputs": {"x": "f32[4]"},
+        "nodes": {"net": {"network": "drawing.onnx", "inputs": {"x": "x"}, "cuts": ["relu"]}},
+        "outputs": {"y": "net.y"},
+    }
+    (tmp_path / "app.yaml").write_text(json.dumps(app))
+    told = "stages 'net/0' (node 'first'), 'net/1' (node 'second' and 1 more) draw" + OF_ITS_OWN
+    for words in (["split", "app.yaml", "-o", "q"], ["run", "app.yaml", "--frames", "1"]):
+        assert well(*words).err.count(told) == 1

@@ -15,6 +15,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/frames/random.h"
 #include "penstock/frames/values.h"
+#include "penstock/plan/calls.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 #include "penstock/tune/plans.h"
@@ -255,6 +256,7 @@ Result<tune::Report> Tuner::write() {
   }
   const auto written = copy_package({plan, folder, nullptr}, tuning_.options.output);
   if (!written) return written.error();
+  for (const auto& note : plan::separate_draws(*written)) tuning_.options.warn(note);
   report.measured_plans += static_cast<int>(race_->candidates().size());
   report.seconds = tuning_.spent();
   return std::move(report_);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "penstock/session/state_loops.h"
 #include "penstock/tensor/npy.h"
 
 namespace penstock::app {
@@ -480,6 +481,9 @@ class Wirer {
       const auto& source = source_of(*from);
       const auto to = node_end(state.to, false);
       const auto& read = wiring_.reads[*to->part].at(to->name);
+      if (const auto refused = why_no_state(read.type); !refused.empty()) {
+        return at(state.place, invalid_argument(refused).within(place));
+      }
       if (!plan::agree(source.type, read.type)) {
         return at(state.place,
                   invalid_argument("expected ", read.type, ", which the next frame reads, found ",

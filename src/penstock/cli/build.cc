@@ -148,10 +148,12 @@ Result<tune::Report> build_app(const BuildOptions& options, tune::Options to,
   return site::build_app_over(application, all, reach, {to, options.standby}, backends, database);
 }
 
-/// What is given may be given for the inputs that are bound, too.
+/// What is given may be given for the inputs that are bound, too; for states it is refused.
 frames::SourceOptions with_bound(const BuildOptions& options, const graph::Graph& graph,
+                                 const std::vector<plan::StateEdge>& states,
                                  const std::vector<plan::TensorInfo>& inputs_of_frames) {
   auto inputs = options.inputs;
+  for (const auto& state : states) inputs.states.push_back(state.to);
   std::vector<std::pair<std::size_t, std::string>> places;
   for (const auto& [name, value, position] : graph.bound_inputs) {
     inputs.bound.emplace(name, value);
@@ -176,7 +178,8 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
   PENSTOCK_TRY(to.import, to_import_options(options.import));
   const auto inputs = inputs_of(graph, to.states);
   if (frames::has_files(options.inputs)) {
-    PENSTOCK_TRY(auto read, frames::read_named_frames(inputs, with_bound(options, graph, inputs)));
+    PENSTOCK_TRY(auto read,
+                 frames::read_named_frames(inputs, with_bound(options, graph, to.states, inputs)));
     to.frames = std::move(read.frames);
     to.frame_names = std::move(read.names);
   }

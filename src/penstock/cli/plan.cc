@@ -29,6 +29,7 @@
 #include "penstock/hosts/stages.h"
 #include "penstock/hosts/survey.h"
 #include "penstock/partition/resolve.h"
+#include "penstock/plan/calls.h"
 #include "penstock/planner/report/svg.h"
 #include "penstock/planner/solve.h"
 #include "penstock/planner/workload/workload.h"
@@ -327,6 +328,7 @@ Status write_package(partition::ChosenStages stages, const graph::Graph& graph,
   const auto written = split_model(graph, split, stream, options.package, backends, states);
   if (!written) return written.error();
   warn_of_silent_hosts(*written);
+  for (const auto& note : plan::separate_draws(*written)) spdlog::warn("{}", note);
   return {};
 }
 

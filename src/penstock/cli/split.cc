@@ -275,6 +275,7 @@ void warn_of_plan(const plan::Plan& plan) {
   for (const auto& note : plan::batches_beyond_edges(plan)) spdlog::warn("{}", note);
   for (const auto& note : plan::batches_beyond_streams(plan)) spdlog::warn("{}", note);
   for (const auto& note : plan::calls_never_left_behind(plan)) spdlog::warn("{}", note);
+  for (const auto& note : plan::separate_draws(plan)) spdlog::warn("{}", note);
 }
 
 /// An application says all but where it goes.

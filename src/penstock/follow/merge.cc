@@ -77,6 +77,7 @@ plan::Stage merged(const plan::Plan& plan, std::size_t begin, std::size_t end,
     whole.partitions.insert(whole.partitions.end(), stage.partitions.begin(),
                             stage.partitions.end());
     whole.nodes.insert(whole.nodes.end(), stage.nodes.begin(), stage.nodes.end());
+    whole.draws.insert(whole.draws.end(), stage.draws.begin(), stage.draws.end());
     if (whole.max_run) *whole.max_run += *stage.max_run;
     foretold = foretold && stage.predicted_seconds > 0;
     whole.predicted_seconds += stage.predicted_seconds;

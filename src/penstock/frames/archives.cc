@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/tensor/npz.h"
 
@@ -16,15 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using Infos = std::vector<plan::TensorInfo>;
+using Names = std::vector<std::string>;
 using Row = std::map<std::size_t, Tensor>;
 
 /// The arrays of one frame, by their inputs' positions.
-Result<Row> read_archive(const Infos& inputs, const fs::path& file) {
+Result<Row> read_archive(const Infos& inputs, const Names& states, const fs::path& file) {
   PENSTOCK_TRY(auto tensors, read_arrays(inputs, file));
   const std::string place = concat("file '", file.string(), "'");
   Row row;
   for (auto& [name, tensor] : tensors) {
-    PENSTOCK_TRY(const auto input, input_of_array(inputs, name, name, tensor, place));
+    PENSTOCK_TRY(const auto input, input_of_array(inputs, states, name, name, tensor, place));
     row.emplace(input, std::move(tensor));
   }
   return row;
@@ -34,8 +36,11 @@ Result<Row> read_archive(const Infos& inputs, const fs::path& file) {
 /// most likely asked of it.
 class Archives {
  public:
-  Archives(Infos inputs, fs::path folder, std::vector<std::string> names)
-      : inputs_(std::move(inputs)), folder_(std::move(folder)), names_(std::move(names)) {}
+  Archives(Infos inputs, Names states, fs::path folder, Names names)
+      : inputs_(std::move(inputs)),
+        states_(std::move(states)),
+        folder_(std::move(folder)),
+        names_(std::move(names)) {}
 
   [[nodiscard]] std::size_t count() const { return names_.size(); }
   [[nodiscard]] const std::string& name(std::size_t number) const { return names_[number]; }
@@ -70,15 +75,16 @@ class Archives {
   Result<Row> row(std::size_t number) {
     const std::scoped_lock lock(mutex_);
     if (last_ != number) {
-      PENSTOCK_TRY(row_, read_archive(inputs_, folder_ / names_[number]));
+      PENSTOCK_TRY(row_, read_archive(inputs_, states_, folder_ / names_[number]));
       last_ = number;
     }
     return row_;
   }
 
   const Infos inputs_;
+  const Names states_;
   const fs::path folder_;
-  const std::vector<std::string> names_;
+  const Names names_;
   std::size_t arrays_ = 0;  // Of the first archive.
   std::mutex mutex_;        // Guards what follows.
   std::optional<std::size_t> last_;
@@ -109,11 +115,21 @@ Result<NamedTensors> read_arrays(const Infos& inputs, const fs::path& file) {
   return tensors;
 }
 
-Result<std::size_t> input_of_array(const Infos& inputs, const std::string& entry,
-                                   const std::string& name, const Tensor& tensor,
-                                   const std::string& place) {
+Error state_refused(const std::string& what, const std::string& state) {
+  return not_found(what, " '", state,
+                   "' is a state, which each frame reads of the one before: leave it out; a first "
+                   "value belongs in the package (",
+                   OptionName::kStates, ")");
+}
+
+Result<std::size_t> input_of_array(const Infos& inputs, const Names& states,
+                                   const std::string& entry, const std::string& name,
+                                   const Tensor& tensor, const std::string& place) {
   const auto found = std::ranges::find(inputs, name, &plan::TensorInfo::name);
   if (found == inputs.end()) {
+    if (std::ranges::find(states, name) != states.end()) {
+      return state_refused(place + ": array", name);
+    }
     if (inputs.empty()) return not_found(place, ": array '", entry, "': the network has no inputs");
     return not_found(place, ": array '", entry, "' is no input; the inputs are ",
                      quoted_names(inputs), ": name the arrays so");
@@ -132,9 +148,9 @@ std::vector<std::string> archives_among(const std::vector<fs::path>& entries) {
   return names;
 }
 
-Result<Columns> columns_of_archives(const Infos& inputs, const fs::path& folder,
-                                    std::vector<std::string> names) {
-  const auto archives = std::make_shared<Archives>(inputs, folder, std::move(names));
+Result<Columns> columns_of_archives(const Infos& inputs, const Names& states,
+                                    const fs::path& folder, Names names) {
+  const auto archives = std::make_shared<Archives>(inputs, states, folder, std::move(names));
   PENSTOCK_TRY(const auto first, archives->first());
   Columns columns;
   for (const auto& [input, value] : first) {

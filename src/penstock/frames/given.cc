@@ -32,7 +32,13 @@ Status take_standard_input(const Infos& inputs, std::size_t input, GivenInputs& 
 
 Status add_named_files(const Infos& inputs, const SourceOptions& options, GivenInputs& given) {
   for (const auto& text : options.files) {
-    PENSTOCK_TRY(const auto best, input_of(inputs, text));
+    const auto named = input_of(inputs, text);
+    if (!named) {
+      const auto state = std::ranges::find_if(
+          options.states, [&](const auto& name) { return text.starts_with(name + "="); });
+      return state == options.states.end() ? named.error() : state_refused("--input:", *state);
+    }
+    const auto best = *named;
     const std::string path = text.substr(inputs[best].name.size() + 1);
     if (path == "-") {
       PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
@@ -83,14 +89,15 @@ Status add_rows(const Infos& inputs, std::map<Number, std::map<std::size_t, Tens
   return {};
 }
 
-Status add_archive(const Infos& inputs, const fs::path& file, Columns& columns) {
+Status add_archive(const Infos& inputs, const Names& states, const fs::path& file,
+                   Columns& columns) {
   PENSTOCK_TRY(auto tensors, read_arrays(inputs, file));
   const std::string place = concat("file '", file.string(), "'");
   std::map<Number, std::map<std::size_t, Tensor>> rows;
   Columns whole;  // Of arrays without a number.
   for (auto& [entry, tensor] : tensors) {
     const auto [number, name] = frame_and_name(entry, inputs);
-    PENSTOCK_TRY(const auto i, input_of_array(inputs, entry, name, tensor, place));
+    PENSTOCK_TRY(const auto i, input_of_array(inputs, states, entry, name, tensor, place));
     if (!number) {
       whole[i].push_back(constant(std::move(tensor)));
     } else if (!rows[*number].try_emplace(i, std::move(tensor)).second) {
@@ -135,8 +142,9 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
   return any;
 }
 
-Status add_folder(const Infos& inputs, const Names& order, const fs::path& folder,
-                  Columns& columns) {
+Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& columns) {
+  const auto& folder = options.all;
+  const auto& order = options.order;
   PENSTOCK_TRY(const auto entries, list_folder(folder));
   PENSTOCK_TRY(bool any, add_files(inputs, order, entries, columns));
   std::size_t frames = 0;
@@ -159,7 +167,8 @@ Status add_folder(const Infos& inputs, const Names& order, const fs::path& folde
   }
   if (columns.empty()) {
     if (auto archives = archives_among(entries); !archives.empty()) {
-      PENSTOCK_TRY(columns, columns_of_archives(inputs, folder, std::move(archives)));
+      PENSTOCK_TRY(columns,
+                   columns_of_archives(inputs, options.states, folder, std::move(archives)));
       return {};
     }
     return not_found("folder '", folder.string(),
@@ -252,6 +261,7 @@ Result<SourceOptions> with_bound(SourceOptions options, const plan::Package& pac
   for (const auto& input : package.plan.bound_inputs) {
     places.emplace_back(input.position, input.name);
   }
+  for (const auto& state : package.plan.states) options.states.push_back(state.to);
   options.order = order_of(package.plan.inputs, std::move(places));
   return options;
 }
@@ -278,9 +288,9 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
   if (!options.all.empty()) {
     Columns more;
     if (ending_of(options.all) == ".npz") {
-      PENSTOCK_CHECK_OK(add_archive(known, options.all, more));
+      PENSTOCK_CHECK_OK(add_archive(known, options.states, options.all, more));
     } else if (fs::is_directory(options.all)) {
-      PENSTOCK_CHECK_OK(add_folder(known, options.order, options.all, more));
+      PENSTOCK_CHECK_OK(add_folder(known, options, more));
     } else {
       return not_found("--inputs: expected a folder or a .npz file, found '", options.all.string(),
                        "'");

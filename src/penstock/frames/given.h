@@ -24,12 +24,13 @@ namespace penstock::frames {
 constexpr std::uint64_t kUsualFrames = 256;
 
 struct SourceOptions {
-  std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
-  std::filesystem::path all;       ///< A folder, of a .npz for each frame too, or a .npz.
-  std::uint64_t hop = 0;           ///< Of sounds: see sound_values().
-  RandomValues random;             ///< Of the inputs that are not given.
-  plan::BoundValues bound;         ///< That may be named, too: what is given must be equal.
-  std::uint64_t wanted = 0;        ///< Frames that read_frames() takes at most; 0: kUsualFrames.
+  std::vector<std::string> files;   ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
+  std::filesystem::path all;        ///< A folder, of a .npz for each frame too, or a .npz.
+  std::uint64_t hop = 0;            ///< Of sounds: see sound_values().
+  RandomValues random;              ///< Of the inputs that are not given.
+  plan::BoundValues bound;          ///< That may be named, too: what is given must be equal.
+  std::vector<std::string> states;  ///< Names of inputs that no frame gives: who does is told so.
+  std::uint64_t wanted = 0;         ///< Frames that read_frames() takes at most; 0: kUsualFrames.
   std::uint64_t most_bytes = 1ULL << 30U;  ///< Of the frames that it takes, but for the first.
   /// Hears, in a sentence, where it takes fewer than are wanted or given.
   std::function<void(const std::string&)> warn = [](const std::string&) {};

@@ -165,6 +165,18 @@ std::string each_apart(CameFrom from) {
   return counts + "give a folder of files, one for each frame";
 }
 
+/// How the value gets the type's shape; empty where it has not as many numbers.
+std::string reshaped_to(const Type& type, const Tensor& value) {
+  std::vector<std::int64_t> wanted;
+  std::size_t count = 1;
+  for (const auto& dim : type.dims) {
+    wanted.push_back(dim.size);
+    count *= static_cast<std::size_t>(dim.size);
+  }
+  const bool as_many = type.ranked && type.fixed() && count == value.count();
+  return as_many ? reshaping(wanted, value.dims()) + "; save it so" : std::string();
+}
+
 /// What to do about a value that does not fit.
 std::string mending(const Type& type, const Tensor& value, CameFrom from) {
   constexpr const char* kGive = "give values of that type and shape, for one frame";
@@ -176,17 +188,15 @@ std::string mending(const Type& type, const Tensor& value, CameFrom from) {
            "own file, such as a .png, which is made to fit, or save what penstock.io.prepare() "
            "makes of it in Python";
   }
+  const auto reshaped = reshaped_to(type, value);
+  if (type.dtype == value.dtype()) return reshaped.empty() ? kGive : reshaped;
   const auto conversion = converting(type.dtype);
-  if (type.dtype != value.dtype() && !conversion.empty()) return conversion + " and save it again";
-  std::vector<std::int64_t> wanted;
-  std::size_t count = 1;
-  for (const auto& dim : type.dims) {
-    wanted.push_back(dim.size);
-    count *= static_cast<std::size_t>(dim.size);
-  }
-  const bool as_many = type.ranked && type.fixed() && count == value.count();
-  if (!as_many || type.dtype != value.dtype()) return kGive;
-  return reshaping(wanted, value.dims()) + "; save it so";
+  if (conversion.empty()) return kGive;
+  const bool ranks_differ = type.ranked && value.dims().size() != type.dims.size();
+  if (!ranks_differ) return conversion + " and save it again";
+  if (!reshaped.empty()) return concat(conversion, "; ", reshaped);
+  return concat(conversion, ", give it ", counted(type.dims.size(), "dimension"),
+                " and save it again");
 }
 
 }  // namespace

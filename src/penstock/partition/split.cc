@@ -13,6 +13,7 @@
 #include "penstock/base/permissions.h"
 #include "penstock/graph/batched.h"
 #include "penstock/graph/external_files.h"
+#include "penstock/graph/randomness.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/weight_store.h"
 #include "penstock/graph/writer.h"
@@ -207,7 +208,11 @@ plan::Stage make_stage(const StageParts& parts, std::size_t number, const SplitO
     const bool leaves = std::ranges::find(graph.outputs, id) != graph.outputs.end();
     if (leaves || !value.is_output) stage.outputs.push_back(value.name);
   }
-  for (const auto id : parts.whole.nodes()) stage.nodes.push_back(graph.node(id).name);
+  for (const auto id : parts.whole.nodes()) {
+    const auto& node = graph.node(id);
+    stage.nodes.push_back(node.name);
+    if (graph::is_random(graph, node)) stage.draws.push_back(node.name);
+  }
   return stage;
 }
 

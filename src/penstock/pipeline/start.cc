@@ -154,6 +154,7 @@ Result<std::shared_ptr<State>> make_generation(const plan::Plan& plan,
     for (const auto& note : plan::batches_beyond_streams(plan)) options.warn(note);
     for (const auto& note : plan::batches_beyond_models(plan)) options.warn(note);
     for (const auto& note : plan::calls_never_left_behind(plan)) options.warn(note);
+    for (const auto& note : plan::separate_draws(plan)) options.warn(note);
   }
   PENSTOCK_CHECK_OK(wire(*state, folder, backends));
   return state;

@@ -134,6 +134,28 @@ std::vector<std::string> calls_never_left_behind(const Plan& plan) {
                  OptionName::kMaxRun, " too, or a max_left_behind of 0")};
 }
 
+std::vector<std::string> separate_draws(const Plan& plan) {
+  std::vector<std::string> drawing;
+  bool replicated = false;
+  for (const auto& stage : plan.stages) {
+    if (stage.draws.empty()) continue;
+    const auto replicas = stage.devices.size();
+    replicated = replicated || replicas > 1;
+    const auto others = stage.draws.size() - 1;
+    drawing.push_back(concat(
+        "'", stage.name, "'", replicas > 1 ? concat(" of ", replicas, " replicas") : "", " (node '",
+        stage.draws.front(), "'", others > 0 ? concat(" and ", others, " more") : "", ")"));
+  }
+  if (drawing.size() < 2 && !replicated) return {};
+  const bool one = drawing.size() == 1;
+  return {concat(
+      one ? "stage " : "stages ", join(drawing, ", "), one ? " draws" : " draw",
+      " random numbers: each stage and each replica draws its own, which may be alike; "
+      "expected one stage of one replica that holds all these nodes (split the model "
+      "with ",
+      in_words_of_caller("--cut elsewhere, --replicas 1)", "'cuts' elsewhere, replicas=1)"))};
+}
+
 std::vector<std::string> why_one_lane(const Plan& plan, const Stage& stage) {
   std::vector<std::string> reasons;
   if (stage.stateful) reasons.emplace_back("it is stateful and sees the frames one at a time");

@@ -25,6 +25,11 @@ std::vector<std::string> batches_beyond_models(const Plan& plan);
 /// which a call would be left behind: one sentence, which names them all. None: there are no such.
 std::vector<std::string> calls_never_left_behind(const Plan& plan);
 
+/// Stages that draw random numbers (Stage::draws), where there are several or one has replicas:
+/// each has a generator of its own. One sentence, which names them and their nodes; none: there is
+/// one.
+std::vector<std::string> separate_draws(const Plan& plan);
+
 /// Why a call of the stage begins only when the one before has ended, in words that follow a colon;
 /// none: it may have several lanes.
 std::vector<std::string> why_one_lane(const Plan& plan, const Stage& stage);

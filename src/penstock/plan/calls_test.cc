@@ -88,6 +88,24 @@ TEST(CallsTest, ALimitOfCallsLeftBehindNeedsATimeForACall) {
   EXPECT_THAT(calls_never_left_behind(plan), IsEmpty());
 }
 
+TEST(CallsTest, StagesAndReplicasThatDrawRandomNumbersAreTold) {
+  auto plan = chain();
+  EXPECT_THAT(separate_draws(plan), IsEmpty());
+  plan.stages[0].draws = {"noise"};
+  EXPECT_THAT(separate_draws(plan), IsEmpty());
+  plan.stages[1].draws = {"drop", "mask"};
+  EXPECT_THAT(separate_draws(plan),
+              ElementsAre("stages 'stage0' (node 'noise'), 'stage1' (node 'drop' and 1 more) draw "
+                          "random numbers: each stage and each replica draws its own, which may be "
+                          "alike; expected one stage of one replica that holds all these nodes "
+                          "(split the model with --cut elsewhere, --replicas 1)"));
+  plan.stages[1].draws.clear();
+  plan.stages[0].devices.push_back(plan.stages[0].devices.front());
+  EXPECT_THAT(separate_draws(plan),
+              ElementsAre(testing::StartsWith(
+                  "stage 'stage0' of 2 replicas (node 'noise') draws random numbers: ")));
+}
+
 TEST(CallsTest, ACapacityThatNotAllEdgesTakeIsTold) {
   auto plan = chain();
   StreamOptions stream{.input_policy = FullPolicy::kLatest, .capacity = 4};

@@ -127,6 +127,7 @@ struct Stage {
   std::vector<device::Device> standby;  ///< They take its frames over when its own are lost.
   /// Of computing one frame in one of its instances, the median, as was foretold; 0: unknown.
   double predicted_seconds = 0;
+  std::vector<std::string> draws;  ///< Names of those of its nodes that draw random numbers.
   bool operator==(const Stage&) const = default;
 };
 

@@ -190,6 +190,7 @@ Written stage_to_json(const Stage& stage) {
     json["partitions"].push_back(partition_to_json(partition));
   }
   json["nodes"] = stage.nodes;
+  if (!stage.draws.empty()) json["draws"] = stage.draws;
   return json;
 }
 
@@ -397,7 +398,7 @@ void read_calls(const Field& field, Stage& stage) {
 Stage read_stage(const Field& field) {
   field.only({"name", "devices", "pinned", "flush_denormals", "stateful", "each", "max_run_us",
               "lanes", "max_left_behind", "host_cpus", "batch", "standby", "predicted_seconds",
-              "inputs", "outputs", "parameters", "partitions", "nodes"});
+              "inputs", "outputs", "parameters", "partitions", "nodes", "draws"});
   Stage stage;
   stage.name = field.at("name").string();
   read_list(field.at("devices"), stage.devices, read_device);
@@ -416,6 +417,7 @@ Stage read_stage(const Field& field) {
   }
   read_list(field.at("partitions"), stage.partitions, read_partition);
   if (const auto nodes = field.find("nodes")) stage.nodes = read_strings(*nodes);
+  if (const auto draws = field.find("draws")) stage.draws = read_strings(*draws);
   return stage;
 }
 

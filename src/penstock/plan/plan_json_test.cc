@@ -79,7 +79,7 @@ TEST(PlanJsonTest, WritesNoDefaultsOfWhatFewPlansSay) {
   const auto text = to_json(chain());
   for (const auto* field :
        {"stateful", "each", "max_run_us", "ports", "states", "lanes", "max_left_behind",
-        "host_cpus", "batch", "batched", "standby", "idempotent", "streams"}) {
+        "host_cpus", "batch", "batched", "standby", "idempotent", "streams", "draws"}) {
     EXPECT_THAT(text, Not(HasSubstr(field)));
   }
 }

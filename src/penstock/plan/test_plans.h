@@ -92,6 +92,7 @@ class RandomPlan {
     made.pinned = chance();
     made.flush_denormals = chance();
     if (chance()) made.nodes = {"a", "b"};
+    if (chance()) made.draws = {"b"};
     if (chance()) made.devices.push_back({.host = "10.0.0.1:70", .cpus = {1, 2, 5}});
     if (chance()) made.partitions[0].options = {{"key", "value"}, {"Empty", ""}};
     if (chance()) made.partitions[0].ports = {{"port", "tensor"}};

@@ -31,6 +31,7 @@
 #include "penstock/session/join.h"
 #include "penstock/session/load.h"
 #include "penstock/session/refused_node.h"
+#include "penstock/session/state_loops.h"
 
 namespace penstock {
 namespace {
@@ -341,6 +342,7 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
                                const backend::Registry& backends,
                                const std::vector<plan::StateEdge>& states) {
   PENSTOCK_CHECK_OK(check_backend_options(options, backends));
+  PENSTOCK_CHECK_OK(check_states_are_tensors(graph, states));
   PENSTOCK_CHECK_OK(choose_batches(graph, options, backends));
   const auto origin = make_origin(graph, backends, backends_of(options));
   if (stream == plan::StreamOptions() && states.empty() && options.batches.empty()) {

@@ -80,8 +80,8 @@ Result<ModelFile> bind_model(const std::filesystem::path& file, const plan::Boun
 /// `states`: outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or
 /// empty. With several streams the stages that write a state may have several replicas.
 /// \returns the plan as written. Who wants to know what is chosen calls choose_batches() before.
-/// \error as all four, as plan::add_state(), and as backend::check_settings() of its backends'
-/// options.
+/// \error as all four, as plan::add_state(), as check_states_are_tensors(), and as
+/// backend::check_settings() of its backends' options.
 Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOptions options,
                                const plan::StreamOptions& stream,
                                const std::filesystem::path& target,

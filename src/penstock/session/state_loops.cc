@@ -7,6 +7,7 @@
 #include <string>
 
 #include "penstock/base/option_name.h"
+#include "penstock/graph/containers.h"
 
 namespace penstock {
 namespace {
@@ -116,7 +117,32 @@ std::vector<std::vector<NodeId>> state_loops(const graph::Graph& graph,
   return loops;
 }
 
+std::string why_no_state(const Type& type) {
+  const auto container = graph::container_of(type);
+  if (!container) return {};
+  const bool may_hold_one = container->kind == graph::Container::Kind::kOptional;
+  if (may_hold_one && !graph::container_of(container->inside)) return {};
+  return concat("expected a tensor, found ", graph::type_text(type),
+                ": only tensors can be states; give the value with each frame, or let the network "
+                "keep one tensor in its place");
+}
+
+Status check_states_are_tensors(const graph::Graph& graph,
+                                const std::vector<plan::StateEdge>& states) {
+  for (const auto& state : states) {
+    for (const auto* end : {find_among(graph, graph.outputs, state.from),
+                            find_among(graph, graph.inputs, state.to)}) {
+      const auto refused = end == nullptr ? std::string() : why_no_state(end->type);
+      if (refused.empty()) continue;
+      return invalid_argument("state '", state.from, "' -> '", state.to, "': ", refused, " (",
+                              OptionName::kStates, ")");
+    }
+  }
+  return {};
+}
+
 Status check_states(const graph::Graph& graph, const std::vector<plan::StateEdge>& states) {
+  PENSTOCK_CHECK_OK(check_states_are_tensors(graph, states));
   for (const auto& state : states) {
     const auto place = concat("state '", state.from, "' -> '", state.to, "'");
     auto misread =

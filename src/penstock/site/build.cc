@@ -11,6 +11,7 @@
 #include "penstock/device/device.h"
 #include "penstock/frames/random.h"
 #include "penstock/hosts/survey.h"
+#include "penstock/plan/calls.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/session.h"
 #include "penstock/site/candidates.h"
@@ -272,7 +273,9 @@ class SiteBuild {
     const auto& build = options_.build;
     const auto written = split_model(graph_, split, {.streams = build.streams}, build.output,
                                      backends_, build.states);
-    return written ? Status() : written.error();
+    if (!written) return written.error();
+    for (const auto& note : plan::separate_draws(*written)) build.warn(note);
+    return {};
   }
 
   const graph::Graph& graph_;

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "penstock/base/run_in_thread.h"
+#include "penstock/plan/calls.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/session/session.h"
@@ -89,6 +90,7 @@ Status Build::write() {
   const auto written = split_model(*graph, split, {.streams = options.streams}, options.output,
                                    context_.backends, options.states);
   if (!written) return written.error();
+  for (const auto& note : plan::separate_draws(*written)) options.warn(note);
   return {};
 }
 
