@@ -127,7 +127,10 @@ def test_it_drains_and_leaves(models: list[str]) -> None:
         assert client.wait(SECONDS) == 0, said
 
 
-@pytest.mark.parametrize("case", ["is_told_in_an_idle_stream", "goes_elsewhere_when_the_server_leaves"])
+@pytest.mark.parametrize(
+    "case",
+    ["is_told_in_an_idle_stream", "goes_elsewhere_when_the_server_leaves", "asks_until_the_server_is_gone"],
+)
 def test_whoever_is_still_there_is_told_that_it_leaves(models: list[str], case: str) -> None:
     server = Server(*models, "--patience", str(SECONDS))
     command = [str(CLIENTS), str(SCRIPT), server.address, case]

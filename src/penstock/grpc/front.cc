@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <utility>
 
 #include <google/protobuf/stubs/logging.h>
+#include <grpc/grpc.h>
+#include <grpc/support/time.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/security/tls_certificate_provider.h>
@@ -22,6 +25,7 @@
 #include "penstock/grpc/service.h"
 #include "penstock/grpc/unknown.h"
 #include "penstock/grpc/worker_service.h"
+#include "penstock/serve/running_model.h"
 #include "penstock/serve/server_options.h"
 #include "penstock/serve/worker.h"
 
@@ -73,9 +77,15 @@ void limit(::grpc::ServerBuilder& builder, const serve::Limits& limits) {
 
 struct Front::State {
   State(serve::Server& models, const serve::Access& access, const Options& options)
-      : health(models),
+      : models(models),
+        health(models),
         service(models, access, worker, lasting, options.log),
         unknown(options.host != nullptr) {}
+  /// Whether all that is told is on its way.
+  bool all_is_told() {
+    return models.shared().replies->used() == 0 && lasting.all_gone() && health.all_gone();
+  }
+  serve::Server& models;
   std::unique_ptr<LogLines> lines;  // Null: they go where gRPC sends them.
   serve::Worker worker;
   LastingCalls lasting;
@@ -91,6 +101,7 @@ struct Front::State {
 
 namespace {
 
+constexpr std::int64_t kPollMs = 2;
 constexpr std::size_t kChores = 4;  // Stages that are compiled at a time, say.
 
 Result<std::unique_ptr<WorkerParts>> make_parts(const serve::Server& server,
@@ -161,11 +172,17 @@ void Front::stop(std::chrono::nanoseconds patience) {
   state_->listener->stop();
   state_->health.stop();
   state_->lasting.end();
-  constexpr auto kLongest = std::chrono::hours(24);
-  state_->server->Shutdown(std::chrono::system_clock::now() +
-                           std::chrono::duration_cast<std::chrono::system_clock::duration>(
-                               std::min<std::chrono::nanoseconds>(patience, kLongest)));
   state_->worker.stop();
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24);
+  const auto end = std::chrono::steady_clock::now() + std::min(patience, kLongest);
+  while (!state_->all_is_told() && std::chrono::steady_clock::now() < end) {
+    gpr_sleep_until(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kPollMs, GPR_TIMESPAN)));
+  }
+  // A server that is shut down ends the calls that come as cancelled; of a connection that closes,
+  // clients hear that the server is unavailable, and ask elsewhere.
+  grpc_server_cancel_all_calls(state_->server->c_server());
+  state_->server->Shutdown(std::chrono::system_clock::now());
   if (state_->parts != nullptr) {
     state_->parts->chores.stop();
     state_->parts->disk.stop();

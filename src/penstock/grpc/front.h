@@ -50,7 +50,8 @@ class Front {
   /// Where it listens, with the port that was chosen.
   [[nodiscard]] const std::string& address() const;
 
-  /// No new calls; those in progress end, or are cancelled after `patience`. Idempotent.
+  /// No new connections; what was answered is sent, within `patience`. Then all connections close:
+  /// their clients hear that the server is unavailable. Idempotent.
   void stop(std::chrono::nanoseconds patience);
 
  private:

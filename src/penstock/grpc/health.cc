@@ -1,6 +1,7 @@
 // Check answers at once; for Watch, a thread looks at the models and tells clients of changes.
 #include "penstock/grpc/health.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -84,7 +85,7 @@ void Health::stop() {
   {
     const std::scoped_lock lock(mutex_);
     ends_ = true;
-    watchers.swap(watchers_);
+    watchers = watchers_;
     changed_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
@@ -94,6 +95,11 @@ void Health::stop() {
     watching->tell(Response::NOT_SERVING);
     watching->end(::grpc::Status::OK);
   }
+}
+
+bool Health::all_gone() {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(watchers_, [](const auto& watcher) { return watcher.expired(); });
 }
 
 Health::Response::ServingStatus Health::status_of(const std::string& service) const {

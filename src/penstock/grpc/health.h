@@ -29,6 +29,8 @@ class Health final : public ::grpc::health::v1::Health::CallbackService {
   Status start();
   /// Tells those who watch that nothing is served any more, and ends their calls.
   void stop();
+  /// After stop(): whether each of them has heard so.
+  [[nodiscard]] bool all_gone();
 
   ::grpc::ServerUnaryReactor* Check(::grpc::CallbackServerContext* context, const Request* request,
                                     Response* response) override;

@@ -32,11 +32,16 @@ void LastingCalls::end() {
   {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
-    calls.swap(calls_);
+    calls = calls_;
   }
   for (const auto& call : calls) {
     if (const auto lasting = call.lock()) lasting->leave(leaving());
   }
+}
+
+bool LastingCalls::all_gone() {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::all_of(calls_, [](const auto& call) { return call.expired(); });
 }
 
 }  // namespace penstock::grpc

@@ -25,6 +25,8 @@ class LastingCalls {
   void add(const std::shared_ptr<LastingCall>& call);
   /// From now on none lasts.
   void end();
+  /// After end(): whether each of them has heard so.
+  [[nodiscard]] bool all_gone();
 
  private:
   std::mutex mutex_;  // Guards all below.

@@ -689,6 +689,29 @@ def goes_elsewhere_when_the_server_leaves(client: Client) -> None:
     assert told == [grpc.StatusCode.UNAVAILABLE] * 24, told
 
 
+def asks_until_the_server_is_gone(client: Client) -> None:
+    """Callers that ask on and on, past the time that the server waits for them to be quiet."""
+
+    def ask() -> None:
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            try:
+                client.raw.ModelInfer(raw_request())
+            except grpc.RpcError as error:
+                told.add(error.code())
+                if "failed to connect" in error.details():
+                    return
+
+    told: set = set()
+    callers = [threading.Thread(target=ask) for _ in range(16)]
+    for caller in callers:
+        caller.start()
+    print("asked", flush=True)
+    for caller in callers:
+        caller.join(SECONDS)
+    assert told == {grpc.StatusCode.UNAVAILABLE}, told
+
+
 def asks_until_another_answers(client: Client) -> None:
     print("asked", flush=True)
     end = time.monotonic() + SECONDS
