@@ -404,6 +404,26 @@ TEST_F(ServerTest, TellsAClientWhoseTimeIsOverHowLongItWas) {
               HasSubstr(" us since the request came, at most 1 us allowed"));
 }
 
+/// Whatever the code of an engine's error: it may call inputs wrong that the server takes.
+TEST_F(ServerTest, TellsFailuresOfEnginesFromThoseOfRequests) {
+  options_.functions.push_back(function::stateless(
+      "fail", {{"x", numbers(2)}}, {{"y", numbers(2)}}, [this](Inputs, Outputs) -> Status {
+        if (!warm_) return {};
+        return invalid_argument("an index is out of bounds");
+      }));
+  add_model("fail", "y");
+  start();
+  EXPECT_THAT(error_of(request("fail", 1)).message(), HasSubstr("out of bounds"));
+  auto wrong = request("fail", 1);
+  wrong.inputs[0].name = "z";
+  EXPECT_EQ(error_of(wrong).code, Code::kInvalidArgument);
+  auto late = request("fail", 1);
+  late.deadline = Clock::now() - milliseconds(1);
+  EXPECT_EQ(error_of(late).code, Code::kDeadlineExceeded);
+  const auto failures = server_->statistics("fail", "")->at(0).failures;
+  EXPECT_THAT(failures, ElementsAre(1, 0, 1, 1));  // REJECTED, CANCELED, BACKEND, OTHER
+}
+
 TEST_F(ServerTest, AFrameInThePipelineIsCancelled) {
   add_model("wait", "y");
   start();
