@@ -34,7 +34,7 @@ class PenstockError(Exception):
 
 
 class Cancelled(PenstockError):
-    """The pipeline was cancelled or is closed."""
+    """The pipeline was cancelled or is closed, or the server is."""
 
     code = "cancelled"
 

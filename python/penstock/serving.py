@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import _core
 from penstock.checks import backend_options_text, flag, mapping, path_text, unexpected
 from penstock.closing import Closing
+from penstock.errors import Cancelled
 from penstock.judge import declarations, functions_of
 from penstock.make import STATES, _constant, _state
 
@@ -46,7 +47,9 @@ class Serving(Closing):
 
     def reload(self) -> None:
         """Reads each model again, while requests go on; none is lost. Raises the first error, of a model
-        which then stays as it is."""
+        which then stays as it is; `Cancelled` where the server is closed."""
+        if not self._end.alive:
+            raise Cancelled("the server is closed")
         self._core.reload()
 
     def trace(self, path: Path) -> int:

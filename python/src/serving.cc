@@ -132,7 +132,7 @@ nb::object serve(nb::dict dict) {
 }
 
 void reload(const Server& server) {
-  const auto errors = without_gil([&] { return server.get().reload(); });
+  const auto errors = without_gil([&] { return server.get().reload(); }).errors;
   if (!errors.empty()) raise(errors.front());
 }
 

@@ -44,6 +44,8 @@ def test_it_serves_until_the_block_ends(model: Path) -> None:
         address = server.http
     assert "closed" in repr(server)
     assert server.models == []
+    with pytest.raises(penstock.Cancelled, match="the server is closed"):
+        server.reload()
     with pytest.raises(urllib.error.URLError):
         ask(address, "/v2")
     server.close()

@@ -1,5 +1,6 @@
 """penstock serve over gRPC, as unchanged clients see it: clients/grpc_client.py in an environment of its own."""
 
+import http.client
 import json
 import shutil
 import signal
@@ -169,6 +170,37 @@ def test_many_clients_lose_nothing_while_models_are_read_again(tmp_path: Path) -
         said, _ = client.communicate(timeout=SECONDS)
         assert client.returncode == 0, said
     assert server.end() == 0, server.errors
+
+
+def test_sighup_tries_again_what_failed_to_load(tmp_path: Path) -> None:
+    file = save_add(tmp_path / "add.onnx")
+    server = Server(str(file), "--http", "127.0.0.1:0")
+    address = server.http_address()
+
+    def ask(method: str, path: str) -> int:
+        connection = http.client.HTTPConnection(address, timeout=SECONDS)
+        connection.request(method, path)
+        return connection.getresponse().status
+
+    def says_at_sighup(words: str) -> None:
+        server.errors.clear()
+        server.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + SECONDS
+        while not server.errors:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert server.errors[0].startswith(f"penstock: SIGHUP: {words}"), server.errors
+
+    assert ask("POST", "/v2/repository/models/add/unload") == 200
+    says_at_sighup("nothing to replace: ")
+    file.rename(tmp_path / "kept")
+    assert ask("POST", "/v2/repository/models/add/load") != 200
+    says_at_sighup("not replaced: model 'add' ")
+    assert ask("GET", "/v2/health/ready") != 200
+    (tmp_path / "kept").rename(file)
+    says_at_sighup("replaced\n")
+    assert ask("GET", "/v2/health/ready") == 200
+    assert server.end() == 0
 
 
 def test_the_access_log_has_a_line_for_each_call_and_each_request_of_a_stream(

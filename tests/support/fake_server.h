@@ -51,6 +51,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   std::atomic<bool> ready{true};  ///< and ModelReady.
   /// Whether errors in a stream have a code, as ours do.
   std::atomic<bool> tells_codes{true};
+  std::atomic<bool> tells_ids{true};  ///< Whether answers in a stream have their requests' ids.
 
   /// While it hangs, nothing is answered, as if the process were stopped.
   void hang(bool hangs) {
@@ -190,7 +191,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
       if (tells_codes)
         (*answer.mutable_parameters())["error_code"].set_int64_param(status.error_code());
     }
-    answer.set_id(request.id());
+    if (tells_ids) answer.set_id(request.id());
     return response;
   }
 

@@ -143,16 +143,21 @@ Result<gateway::Options> to_options(const ServeOptions& options) {
   return all;
 }
 
-void tell_reload(const std::vector<Error>& errors) {
-  for (const auto& error : errors) {
+void tell_reload(const serve::Reloaded& reloaded) {
+  for (const auto& error : reloaded.errors) {
     std::fputs(concat("penstock: SIGHUP: not replaced: ", error.message(), "\n").c_str(), stderr);
   }
-  if (errors.empty()) std::fputs("penstock: SIGHUP: replaced\n", stderr);
+  if (!reloaded.errors.empty()) return;
+  const bool any = reloaded.models > 0;
+  std::fputs(
+      any ? "penstock: SIGHUP: replaced\n"
+          : "penstock: SIGHUP: nothing to replace: no model that it was started with is loaded\n",
+      stderr);
 }
 
 /// Until a signal ends it. SIGHUP reads the models again, beside the requests.
 void wait_for_the_end(gateway::Serving& serving) {
-  std::future<std::vector<Error>> reloading;
+  std::future<serve::Reloaded> reloading;
   while (!interrupted()) {
     std::this_thread::sleep_for(kLook);
     if (reloading.valid() &&
@@ -164,7 +169,7 @@ void wait_for_the_end(gateway::Serving& serving) {
     if (started) {
       reloading = *std::move(started);
     } else {
-      tell_reload({started.error()});
+      tell_reload({.errors = {started.error()}});
     }
   }
   if (reloading.valid()) tell_reload(reloading.get());

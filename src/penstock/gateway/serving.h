@@ -45,8 +45,8 @@ class Serving {
   [[nodiscard]] virtual std::vector<std::string> models() const = 0;
   /// Folder of a worker's contents; empty: it is no worker.
   [[nodiscard]] virtual std::filesystem::path contents() const = 0;
-  /// Reads each model again, while requests go on. \returns what went wrong.
-  virtual std::vector<Error> reload() = 0;
+  /// Reads each model again, while requests go on, as serve::Server::reload().
+  virtual serve::Reloaded reload() = 0;
   /// What the last requests and frames did when, as serve::Server::write_trace().
   virtual Result<std::uint64_t> write_trace(const std::filesystem::path& file) const = 0;
 

@@ -259,11 +259,11 @@ class Ports final : public gateway::Serving {
   [[nodiscard]] std::filesystem::path contents() const override {
     return host_ == nullptr ? std::filesystem::path() : host_->contents().folder();
   }
-  std::vector<Error> reload() override {
-    auto errors = server_->reload();
+  serve::Reloaded reload() override {
+    auto reloaded = server_->reload();
     Status logged = log_ == nullptr ? Status() : log_->reopen();
-    if (!logged) errors.push_back(std::move(logged).error());
-    return errors;
+    if (!logged) reloaded.errors.push_back(std::move(logged).error());
+    return reloaded;
   }
   [[nodiscard]] Result<std::uint64_t> write_trace(
       const std::filesystem::path& file) const override {

@@ -15,6 +15,14 @@
 namespace penstock::rest {
 namespace {
 
+/// Of a number that is no whole one of 64 bits.
+std::string_view kind_of_fraction(const Element& element) {
+  double number = 0;
+  static_cast<void>(element.get(number));
+  const bool beyond = number >= 0x1p64 || number <= -0x1p63;
+  return beyond ? "a number beyond 64 bits" : "a number with a fraction";
+}
+
 /// What was found where a number was expected: an integer of another range by its value.
 std::string number_of(const Element& element) {
   std::int64_t value = 0;
@@ -131,7 +139,7 @@ std::string_view kind_of(const Element& element) {
     case Type::UINT64:
       return "an integer over 9223372036854775807";
     case Type::DOUBLE:
-      return "a number with a fraction";
+      return kind_of_fraction(element);
     case Type::STRING:
       return "a string";
     case Type::BOOL:

@@ -16,6 +16,9 @@
 namespace penstock::serve {
 namespace {
 
+constexpr const char* kUnloaded =
+    "unloaded";  // Why a model is not served that a request took away.
+
 Error unknown_model(const std::string& name) {
   return not_found("Request for unknown model: '", name, "' is not found");
 }
@@ -126,14 +129,27 @@ Status Repository::load_all() {
   return {};
 }
 
-std::vector<Error> Repository::reload() {
+/// By request: no version of it is served, nor failed to load.
+bool Repository::is_unloaded(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = models_.find(name);
+  return found == models_.end() || std::ranges::all_of(found->second, [](const auto& held) {
+           return held.second.model == nullptr && held.second.reason == kUnloaded;
+         });
+}
+
+Reloaded Repository::reload() {
   const std::scoped_lock changing(changing_);
-  std::vector<Error> errors;
+  Reloaded reloaded;
   for (const auto& [name, sources] : given_) {
-    if (ready_versions(name).empty()) continue;
-    if (Status loaded = apply(name, sources); !loaded) errors.push_back(std::move(loaded).error());
+    if (is_unloaded(name)) continue;
+    if (Status loaded = apply(name, sources); loaded) {
+      ++reloaded.models;
+    } else {
+      reloaded.errors.push_back(std::move(loaded).error());
+    }
   }
-  return errors;
+  return reloaded;
 }
 
 Status Repository::load(const std::string& name, const LoadOptions& options) {
@@ -221,7 +237,7 @@ Status Repository::apply(const std::string& name, const Sources& wanted) {
       if (!wanted.contains(number)) others.push_back(number);
     }
   }
-  for (const auto number : others) retire(name, number, "unloaded");
+  for (const auto number : others) retire(name, number, kUnloaded);
   return {};
 }
 
@@ -357,7 +373,7 @@ Status Repository::unload(const std::string& name) {
     if (found == models_.end()) return {};
     for (const auto& [number, version] : found->second) numbers.push_back(number);
   }
-  for (const auto number : numbers) retire(name, number, "unloaded");
+  for (const auto number : numbers) retire(name, number, kUnloaded);
   return {};
 }
 
@@ -447,7 +463,7 @@ bool Repository::all_ready() const {
   const auto is_well = [&](const std::string& name, std::uint64_t number, const Version& version) {
     const auto given = given_.find(name);
     if (given == given_.end() || !given->second.contains(number)) return true;  // A client sent it.
-    return version.model != nullptr ? !version.model->closed_by() : version.reason == "unloaded";
+    return version.model != nullptr ? !version.model->closed_by() : version.reason == kUnloaded;
   };
   return !draining_ && std::ranges::all_of(models_, [&](const auto& model) {
     return std::ranges::all_of(model.second, [&](const auto& held) {

@@ -28,7 +28,7 @@ class Repository {
   Status load_all();
   Status load(const std::string& name, const LoadOptions& options);
   Status unload(const std::string& name);
-  std::vector<Error> reload();
+  Reloaded reload();
 
   /// \error as Server::describe()
   Result<Pinned<RunningModel>> find(const std::string& name, const std::string& version) const;
@@ -91,6 +91,7 @@ class Repository {
   void take_away(std::unique_ptr<RunningModel> model) const;
   void note_failure(const Load& load, std::uint64_t number, const Error& error);
   void forget(const std::string& name, std::uint64_t number);  // Under `mutex_`.
+  [[nodiscard]] bool is_unloaded(const std::string& name) const;
   Result<Sources> receive(const std::string& name, const LoadConfig& config,
                           const LoadOptions& options);
   /// Under `mutex_`. \error as find()

@@ -199,7 +199,7 @@ class RunningModel::Running final : public Call,
     if (reply) {
       model_->recorder_.succeed(times(now), copies_ + request_.copies);
     } else {
-      model_->recorder_.fail(reply.error(), now - request_.received);
+      model_->recorder_.fail(reply.error(), failed_as_frame_, now - request_.received);
       if (!request_.id.empty()) reply = with_id(std::move(reply).error());
     }
   }
@@ -281,7 +281,8 @@ class RunningModel::Running final : public Call,
   }
 
   Result<Reply> reply_of(pipeline::Output& output) {
-    if (!output.ok()) return with_the_clients_times(output.error());
+    failed_as_frame_ = !output.ok();
+    if (failed_as_frame_) return with_the_clients_times(output.error());
     PENSTOCK_TRY(auto reply, make_reply(request_, model_->interface_, model_->shared_.regions,
                                         output, copies_));
     PENSTOCK_CHECK_OK(charge(reply, model_->shared_.replies, request_.connection));
@@ -311,6 +312,7 @@ class RunningModel::Running final : public Call,
   std::vector<Tensor> inputs_;
   std::shared_ptr<Sequences::Lane> lane_;
   std::uint64_t bytes_ = 0, copies_ = 0;
+  bool failed_as_frame_ = false;
   Clock::time_point read_, pushed_, out_;
 
   std::mutex mutex_;  // Guards all below.

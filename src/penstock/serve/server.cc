@@ -85,7 +85,7 @@ Status Server::unload(const std::string& model) {
   return repository_->unload(model);
 }
 
-std::vector<Error> Server::reload() {
+Reloaded Server::reload() {
   return repository_->reload();
 }
 

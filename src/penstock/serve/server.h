@@ -13,6 +13,7 @@
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
 #include "penstock/serve/model.h"
+#include "penstock/serve/reloaded.h"
 #include "penstock/serve/request.h"
 #include "penstock/serve/statistics.h"
 
@@ -98,8 +99,8 @@ class Server {
   Status load(const std::string& model, const LoadOptions& options);
   /// Returns when its requests have ended. A model that is not known is no error.
   Status unload(const std::string& model);
-  /// load() for each model that is ready and was not uploaded. \returns the errors.
-  std::vector<Error> reload();
+  /// load() for each model that the server was started with and nobody has unloaded.
+  Reloaded reload();
 
   /// Chrome/Perfetto JSON: the last requests, and what each stage of each model that is ready did.
   /// \returns how many earlier spans are lost. \error as pipeline::Pipeline::write_trace()
@@ -112,7 +113,7 @@ class Server {
 
   /// No new requests; returns once those in progress have ended, or `timeout` has passed (false).
   /// Then it waits until none has been refused for 100 ms, 1 s at most: who is told kUnavailable
-  /// asks elsewhere, while gRPC ends what comes to a server that is shut down as cancelled.
+  /// asks elsewhere.
   bool drain(std::chrono::nanoseconds timeout);
 
  private:

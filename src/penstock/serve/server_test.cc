@@ -404,6 +404,26 @@ TEST_F(ServerTest, TellsAClientWhoseTimeIsOverHowLongItWas) {
               HasSubstr(" us since the request came, at most 1 us allowed"));
 }
 
+/// Whatever the code of an engine's error: it may call inputs wrong that the server takes.
+TEST_F(ServerTest, TellsFailuresOfEnginesFromThoseOfRequests) {
+  options_.functions.push_back(function::stateless(
+      "fail", {{"x", numbers(2)}}, {{"y", numbers(2)}}, [this](Inputs, Outputs) -> Status {
+        if (!warm_) return {};
+        return invalid_argument("an index is out of bounds");
+      }));
+  add_model("fail", "y");
+  start();
+  EXPECT_THAT(error_of(request("fail", 1)).message(), HasSubstr("out of bounds"));
+  auto wrong = request("fail", 1);
+  wrong.inputs[0].name = "z";
+  EXPECT_EQ(error_of(wrong).code, Code::kInvalidArgument);
+  auto late = request("fail", 1);
+  late.deadline = Clock::now() - milliseconds(1);
+  EXPECT_EQ(error_of(late).code, Code::kDeadlineExceeded);
+  const auto failures = server_->statistics("fail", "")->at(0).failures;
+  EXPECT_THAT(failures, ElementsAre(1, 0, 1, 1));  // REJECTED, CANCELED, BACKEND, OTHER
+}
+
 TEST_F(ServerTest, AFrameInThePipelineIsCancelled) {
   add_model("wait", "y");
   start();
@@ -650,10 +670,33 @@ TEST_F(ServerTest, ReloadingLosesNoRequest) {
       if (!infer(request("double", 5)).reply.get()) ++lost;
     }
   });
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(server_->reload().empty());
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(server_->reload().errors.empty());
   ends = true;
   client.join();
   EXPECT_EQ(lost, 0);
+}
+
+/// What was unloaded by request stays so.
+TEST_F(ServerTest, ReloadingTriesAgainWhatFailedToLoad) {
+  add_model("double", "y");
+  start();
+  const auto plan = options_.models[0].path / "plan.json";
+  EXPECT_TRUE(server_->unload("double"));
+  EXPECT_EQ(server_->reload().models, 0U);
+  EXPECT_FALSE(*server_->model_ready("double", "1"));
+  std::filesystem::rename(plan, folder_.path() / "kept");
+  EXPECT_FALSE(server_->load("double", {}));
+  EXPECT_FALSE(server_->ready());
+  const auto failed = server_->reload();
+  EXPECT_EQ(failed.models, 0U);
+  ASSERT_EQ(failed.errors.size(), 1U);
+  EXPECT_THAT(failed.errors[0].message(), HasSubstr("plan.json"));
+  std::filesystem::rename(folder_.path() / "kept", plan);
+  const auto healed = server_->reload();
+  EXPECT_EQ(healed.models, 1U);
+  EXPECT_TRUE(healed.errors.empty());
+  EXPECT_TRUE(server_->ready());
+  EXPECT_THAT(answer(request("double", 3)), ElementsAre(6, 8));
 }
 
 TEST_F(ServerTest, CallsAreCountedOverReloads) {
@@ -662,11 +705,11 @@ TEST_F(ServerTest, CallsAreCountedOverReloads) {
   auto first = infer(request("wait", 0));
   barrier_.wait_for_arrivals(1);  // Its call ends in the plan that is replaced now.
   warm_ = false;
-  EXPECT_TRUE(server_->reload().empty());
+  EXPECT_TRUE(server_->reload().errors.empty());
   barrier_.open();
   EXPECT_TRUE(first.reply.get());
   EXPECT_THAT(answer(request("wait", 5)), ElementsAre(5, 6));
-  EXPECT_TRUE(server_->reload().empty());  // Ends the first plan.
+  EXPECT_TRUE(server_->reload().errors.empty());  // Ends the first plan.
   EXPECT_THAT(answer(request("wait", 7)), ElementsAre(7, 8));
   const auto statistics = server_->statistics("wait", "");
   ASSERT_TRUE(statistics);

@@ -9,7 +9,9 @@ void add(Duration& to, std::chrono::nanoseconds time) {
   to.ns += static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0));
 }
 
-Failure failure_of(Code code) {
+Failure failure_of(Code code, bool as_frame) {
+  const bool ended = code == Code::kDeadlineExceeded || code == Code::kCancelled;
+  if (as_frame && !ended) return Failure::kBackend;
   switch (code) {
     case Code::kResourceExhausted:
     case Code::kDeadlineExceeded:
@@ -57,10 +59,10 @@ void Recorder::succeed(const Times& times, std::uint64_t copies) {
   add(counted_.compute_output, times.output);
 }
 
-void Recorder::fail(const Error& error, std::chrono::nanoseconds all) {
+void Recorder::fail(const Error& error, bool as_frame, std::chrono::nanoseconds all) {
   const std::scoped_lock lock(mutex_);
   add(counted_.fail, all);
-  ++counted_.failures[static_cast<std::size_t>(failure_of(error.code))];
+  ++counted_.failures[static_cast<std::size_t>(failure_of(error.code, as_frame))];
 }
 
 void Recorder::read(ModelStatistics& statistics) const {

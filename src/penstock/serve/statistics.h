@@ -62,7 +62,8 @@ struct Times {
 class Recorder {
  public:
   void succeed(const Times& times, std::uint64_t copies);
-  void fail(const Error& error, std::chrono::nanoseconds all);
+  /// `as_frame`: in the pipeline. Else it never came there, or its outputs found no place.
+  void fail(const Error& error, bool as_frame, std::chrono::nanoseconds all);
   /// Into the fields that it knows.
   void read(ModelStatistics& statistics) const;
 

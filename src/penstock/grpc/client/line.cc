@@ -170,6 +170,9 @@ class LineImpl final : public Line, public ClientStream {
   void ended(const ::grpc::Status& status) override;
   void over() override;
   void end_with(const Error& why);
+  [[nodiscard]] Error at_peer(Error error) const {
+    return as_lost(std::move(error)).within({Where::kPeer, options_.address});
+  }
 
   const LineOptions options_;
   ::grpc::CompletionQueue* queue_ = nullptr;
@@ -221,7 +224,10 @@ void LineImpl::over() {
 void LineImpl::received(const ::grpc::ByteBuffer& bytes) {
   auto raw = RawMessage::read(bytes, kRawField, "RunResponse");
   worker::RunResponse message;
-  if (!raw || !message.ParseFromString(raw->head())) return ClientStream::break_off();
+  if (!raw) return break_off(at_peer(std::move(raw).error()));
+  if (!message.ParseFromString(raw->head())) {
+    return break_off(at_peer(invalid_argument("the bytes are no RunResponse")));
+  }
   const auto tickets = tickets_of(message.answer());
   if (options_.source != nullptr) options_.source->arrived(tickets);
   std::shared_ptr<RunCall> call;

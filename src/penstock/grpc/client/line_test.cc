@@ -189,6 +189,24 @@ TEST_F(LineTest, CallsOfAStreamThatWasCancelledThereAreUnavailable) {
   EXPECT_EQ(late.error().code, Code::kUnavailable);
 }
 
+TEST_F(LineTest, AWorkerThatSendsNoMessageIsToldSo) {
+  worker_.goes_on = [](Stream& stream) -> ::grpc::Status {
+    worker::RunResponse response;
+    response.mutable_answer()->set_number(next(stream).call().number());
+    response.mutable_answer()->mutable_error()->set_reason("\xff");  // No UTF-8: it cannot be read.
+    stream.Write(response);
+    for (worker::RunRequest request; stream.Read(&request);) {
+    }
+    return ::grpc::Status::CANCELLED;
+  };
+  const auto line = *open();
+  const auto call = *line->call(1, {}, {}, {});
+  const Error told = error_of(*call);
+  EXPECT_EQ(told.code, Code::kUnavailable);
+  EXPECT_THAT(told.message(), HasSubstr("are no RunResponse"));
+  line->wait_until_over();
+}
+
 TEST_F(LineTest, ALineEndsWhereThereIsNoMemoryToCancelACall) {
   if (!PENSTOCK_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer takes malloc's place itself";
   worker_.goes_on = [](Stream& stream) -> ::grpc::Status {

@@ -445,6 +445,24 @@ TEST_P(StreamTest, AnErrorWithoutACodeIsUnknown) {
   EXPECT_THAT(ended.error().message(), HasSubstr("as it says"));
 }
 
+TEST_P(StreamTest, AServerWhoseAnswersNameNoRequestIsToldSo) {
+  const auto client = connect();
+  server.tells_ids = false;
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({1})), y);
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Code::kUnavailable);
+  EXPECT_THAT(ended.error().message(), HasSubstr("names none of the requests"));
+  server.on_infer = [](const auto&, auto&) {
+    return ::grpc::Status(::grpc::StatusCode::INTERNAL, "as it says");
+  };
+  while (server.streamed < 2) {
+    const Status failed = end(*begin(**client, numbers({1})), y);
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message(), HasSubstr("as it says"));
+  }
+}
+
 TEST_P(StreamTest, AfterABreakCallsGoAloneUntilTheStreamIsOpenedAgain) {
   let_one_end_the_stream();
   const auto client = connect();

@@ -94,6 +94,13 @@ void ServedStream::forget(std::uint64_t number) {
   calls_.erase(number);
 }
 
+/// What it says may be why: such as that it takes no more requests.
+Error ServedStream::answers_nobody(const Result<Answer>& outcome) const {
+  return make_error(Code::kUnavailable, "an answer in its stream names none of the requests",
+                    outcome ? "" : ": ", outcome ? "" : outcome.error().message())
+      .within({Where::kPeer, options_.address});
+}
+
 /// What nobody waits for any more is dropped.
 void ServedStream::received(const ::grpc::ByteBuffer& message) {
   auto answer = parse_stream_answer(message);
@@ -102,7 +109,10 @@ void ServedStream::received(const ::grpc::ByteBuffer& message) {
     const auto& id = answer->id;
     std::from_chars(id.data(), id.data() + id.size(), number);
   }
-  if (number == 0) return break_off();  // Whose is it?
+  if (number == 0) {  // Whose is it?
+    lose(answers_nobody(answer ? answer->outcome : std::move(answer).error()));
+    return break_off();
+  }
   std::shared_ptr<Call> call;
   {
     const std::scoped_lock lock(mutex_);

@@ -50,6 +50,7 @@ class ServedStream final : public ClientStream {
   void received(const ::grpc::ByteBuffer& message) override;
   void ended(const ::grpc::Status& status) override;
   void forget(std::uint64_t number);
+  [[nodiscard]] Error answers_nobody(const Result<Answer>& outcome) const;
 
   const Options options_;
   std::atomic<std::uint64_t> next_number_{1};
