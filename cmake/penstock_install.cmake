@@ -13,12 +13,12 @@ set(PENSTOCK_PUBLIC_HEADERS
   gateway/serving.h gateway/watching.h
   graph/graph.h graph/import.h graph/subgraph.h graph/writer.h
   host/options.h
-  measure/judge.h measure/jumps.h measure/reference.h measure/verify.h
+  measure/hidden_rows.h measure/judge.h measure/jumps.h measure/reference.h measure/verify.h
   partition/batches.h partition/lanes.h partition/split.h
   pipeline/durations.h pipeline/frame.h pipeline/observation.h pipeline/paused_clock.h pipeline/pipeline.h pipeline/spans.h pipeline/stats.h
   plan/bound.h plan/package.h plan/plan.h plan/plan_json.h plan/stream_options.h
   ready/caller.h ready/ready.h ready/sheet.h
-  serve/model.h serve/request.h serve/server.h serve/server_options.h serve/statistics.h
+  serve/model.h serve/reloaded.h serve/request.h serve/server.h serve/server_options.h serve/statistics.h
   session/batch_choice.h session/identify.h session/load.h session/session.h session/verify.h
   tensor/compare.h tensor/dtype.h tensor/literal.h tensor/npy.h tensor/npz.h tensor/tensor.h)
 list(TRANSFORM PENSTOCK_PUBLIC_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/src/penstock/)
