@@ -2,6 +2,7 @@
 #include "penstock/graph/weight_sizes.h"
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 
