@@ -102,7 +102,7 @@ void convolves_back(WeightSite& site) {
   site.equal({0, 1}, {1, 0});
 }
 
-void recurs(WeightSite& site) {
+void remembers(WeightSite& site) {
   constexpr std::size_t kW = 1, kR = 2, kHidden = 5, kCell = 6;
   const int directions = site.is_set("layout") ? 1 : 0;
   site.equal({0, 2}, {kW, 2});
@@ -140,9 +140,9 @@ const std::unordered_map<std::string_view, WeightRule>& weight_rules() {
       {"DeformConv", convolves(1)},
       {"QLinearConv", convolves(3)},
       {"ConvTranspose", convolves_back},
-      {"LSTM", recurs},
-      {"GRU", recurs},
-      {"RNN", recurs},
+      {"LSTM", remembers},
+      {"GRU", remembers},
+      {"RNN", remembers},
       {"BatchNormalization", normalises_channels},
       {"InstanceNormalization", normalises_channels},
       {"LayerNormalization", scales_last_axes},
