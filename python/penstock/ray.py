@@ -31,6 +31,7 @@ from penstock import make
 from penstock.checks import path_text, unexpected
 from penstock.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PenstockWarning, Unavailable
 from penstock.pipeline import Pipeline
+from penstock.threads import start_thread
 from penstock.types import Path
 
 _NAMESPACE = "penstock"
@@ -378,8 +379,7 @@ class Deployment:
         self.pipeline: Pipeline = make.load(self._moved(), **options)
         """Takes and gives frames; what it runs on may change beneath it."""
         self._end = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="penstock ray", daemon=True)
-        self._watcher.start()
+        self._watcher = start_thread("ray", self._watch)
 
     @property
     def addresses(self) -> dict[str, str]:

@@ -56,6 +56,7 @@ NB_MODULE(_core, module) {
   python::bind_sound(module);
   python::bind_ready(module);
   make_room_for_objects();
+  module.def("check_memory_for_thread", &python::check_memory_for_thread);
   // Called at exit, while the interpreter still stands.
   module.def("shut_down_all", [] {
     python::Pipeline::shut_down_all();

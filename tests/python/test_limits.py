@@ -160,6 +160,32 @@ with penstock.split(sys.argv[1]) as pipeline:
     )
 
 
+@pytest.mark.parametrize(
+    "call", ["pipeline.submit(x)", "next(pipeline.stream([x], threaded=True))", "next(iter(penstock.io.latest([x])))"]
+)
+def test_a_thread_that_may_find_no_memory_is_not_started(run_script: Run, model: Path, call: str) -> None:
+    """Python would wait for ever for the thread to say that it runs."""
+    text = f"""
+import resource, sys
+import numpy as np, penstock, penstock.io
+x = np.zeros((1, 4), np.float32)
+with penstock.split(sys.argv[1]) as pipeline:
+    pipeline.run(None, x)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 16 * 2**20, before[1]))
+    try:
+        {call}
+    except penstock.ResourceExhausted as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    assert pipeline.submit(x).result(60)["z"][0, 0] == 1
+"""
+    assert run_script(text, model) == (
+        "out of memory: expected 32 MiB more; raise the limit of memory (ulimit -v), or run less at once\n"
+    )
+
+
 # In malloc's place: the k-th allocation fails, of those of `least` bytes or more on any thread, or of all on this one.
 # Where a smaller one than 128 bytes is refused to ONNX Runtime while it runs a session, it crashes by itself, freeing
 # what it never got. Pieces of up to 512 bytes Python and nanobind take from Python's own blocks, not from malloc.
