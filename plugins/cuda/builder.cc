@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "operators.h"
@@ -38,6 +39,13 @@ std::optional<Expression> number_of(const Tensor& tensor) {
     default:
       return {};
   }
+}
+
+/// Inputs can be given sizes; those of other tensors may depend on values.
+std::string_view how_to_fix(const graph::Value& value) {
+  const auto& type = value.type;
+  if (!value.is_input || type.kind != Type::Kind::kTensor || type.fixed()) return "";
+  return "; fix the sizes of the model's inputs: '--shape', in Python 'shapes'";
 }
 
 }  // namespace
@@ -76,7 +84,8 @@ Result<std::shared_ptr<Program>> Builder::build() {
 /// Values of a fixed shape, some elements, and no more of them than kernels count.
 Status Builder::check_types() const {
   const auto refused = [](const graph::Value& value, std::string_view what) {
-    return make_error(Code::kUnimplemented, "the cuda backend takes ", what, ", found ", value.type)
+    return make_error(Code::kUnimplemented, "the cuda backend takes ", what, ", found ", value.type,
+                      how_to_fix(value))
         .within({Where::kTensor, value.name});
   };
   for (const auto& value : graph_->values) {

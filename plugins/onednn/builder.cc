@@ -2,12 +2,23 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "kernels.h"
 #include "operators.h"
 
 namespace penstock::onednn {
+namespace {
+
+/// Inputs can be given sizes; those of other tensors may depend on values.
+std::string_view how_to_fix(const graph::Value& value) {
+  const auto& type = value.type;
+  if (!value.is_input || type.kind != Type::Kind::kTensor || type.fixed()) return "";
+  return "; fix the sizes of the model's inputs: '--shape', in Python 'shapes'";
+}
+
+}  // namespace
 
 using graph::index;
 
@@ -97,7 +108,7 @@ Status Builder::check_types() const {
       return make_error(Code::kUnimplemented,
                         "the onednn backend takes tensors of f32, i64, i32, i8, u8 or bool with a "
                         "fixed shape, found ",
-                        value.type)
+                        value.type, how_to_fix(value))
           .within({Where::kTensor, value.name});
     }
     if (value.type.max_bytes() == std::size_t{0}) {

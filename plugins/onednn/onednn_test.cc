@@ -936,6 +936,13 @@ TEST_F(OneDnn, NamesTheTypeThatAnOperatorDoesNotTake) {
   EXPECT_THAT(other.message(), HasSubstr("found f64[2,3]"));
 }
 
+TEST_F(OneDnn, TellsHowToFixTheSizesOfAnInput) {
+  const auto error = compile_error("(float[n,3] x) => (float[n,3] y) { y = Relu(x) }");
+  EXPECT_EQ(error.code, Code::kUnimplemented);
+  EXPECT_THAT(error.message(), HasSubstr("found f32[n,3]; fix the sizes of the model's inputs: "
+                                         "'--shape', in Python 'shapes'"));
+}
+
 TEST_F(OneDnn, RefusesARunWhoseIndexIsOutOfRangeOrWhoseDivisorIsNought) {
   const auto outcome_of = [&](const std::string& body, std::int64_t last) {
     Runner runner = runner_of(*backend_, request_for(model_of(body)));

@@ -180,7 +180,8 @@ void Front::stop(std::chrono::nanoseconds patience) {
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kPollMs, GPR_TIMESPAN)));
   }
   // A server that is shut down ends the calls that come as cancelled; of a connection that closes,
-  // clients hear that the server is unavailable, and ask elsewhere.
+  // clients hear that the server is unavailable, and ask elsewhere. gRPC offers this call for after
+  // a shutdown; before one it closes the connections too (surface/server.cc, CancelAllCalls).
   grpc_server_cancel_all_calls(state_->server->c_server());
   state_->server->Shutdown(std::chrono::system_clock::now());
   if (state_->parts != nullptr) {
