@@ -188,6 +188,7 @@ Result<Kernel> binary_kernel(const Node& node, DType dtype, const Walk& walk) {
 
 /// Negation and absolute value of the least integer are that integer.
 Result<Kernel> integer_function(const Node& node, DType dtype, const Walk& walk) {
+  if (node.op == "IsNaN") return unsupported("is computed of f32, found ", to_string(dtype));
   return of_integers(dtype, node.op, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     const auto negative = [](T x) { return static_cast<T>(0 - static_cast<std::uint64_t>(x)); };
@@ -206,6 +207,10 @@ Result<Kernel> unary_kernel(const Node& node, DType dtype, const Walk& walk, std
         walk, [](std::uint8_t x) { return static_cast<std::uint8_t>(x == 0); });
   }
   if (dtype != DType::kF32) return integer_function(node, dtype, walk);
+  if (node.op == "IsNaN") {
+    return map_kernel<std::uint8_t, float>(
+        walk, [](float x) { return static_cast<std::uint8_t>(std::isnan(x)); });
+  }
   constexpr std::pair<std::string_view, float (*)(float)> kFunctions[] = {
       {"Ceil", [](float x) { return std::ceil(x); }},
       {"Cos", [](float x) { return std::cos(x); }},

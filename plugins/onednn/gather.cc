@@ -1,4 +1,4 @@
-// Gather, GatherElements and ScatterND: copies to and from where indices say.
+// Gather, GatherElements, GatherND and ScatterND: copies to and from where indices say.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -138,6 +138,36 @@ struct Tuples {
   }
 };
 
+/// Into the dimensions of the data from the `first` on. \pre the indices have a dimension.
+Tuples tuples_of(const Builder& builder, ValueId indices, const Dims& data, std::size_t first) {
+  const Dims dims = builder.dims(indices);
+  const auto depth = static_cast<std::size_t>(dims.back());
+  const auto inside = std::span(data).subspan(first, depth);
+  Tuples tuples{.indices = Indices(builder.dtype(indices)),
+                .count = count_of(dims) / dims.back(),
+                .sizes = {inside.begin(), inside.end()},
+                .strides = Dims(depth, 1)};
+  for (std::size_t i = depth; i-- > 1;) {
+    tuples.strides[i - 1] = tuples.strides[i] * tuples.sizes[i];
+  }
+  return tuples;
+}
+
+/// Of each of `blocks` blocks of the data, the rows that its share of the tuples points to.
+Kernel gather_nd_kernel(Tuples tuples, std::int64_t blocks, std::size_t bytes) {
+  return [=](std::span<std::byte* const> data) -> Status {
+    std::byte* to = data[2];
+    for (std::int64_t i = 0; i < tuples.count; ++i, to += bytes) {
+      const auto row = tuples.row(data[1], i);
+      if (row < 0) return invalid_argument("an index is out of range");
+      const auto block = i / (tuples.count / blocks);
+      const auto place = block * count_of(tuples.sizes) + row;
+      std::memcpy(to, data[0] + static_cast<std::size_t>(place) * bytes, bytes);
+    }
+    return {};
+  };
+}
+
 Kernel scatter_kernel(Tuples tuples, std::size_t all_bytes, std::size_t bytes) {
   return [=](std::span<std::byte* const> data) -> Status {
     std::memcpy(data[3], data[0], all_bytes);
@@ -197,6 +227,24 @@ Status lower_gather_elements(Builder& builder, NodeId id) {
   return {};
 }
 
+Status lower_gather_nd(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_CHECK_OK(check_indices(builder, node.inputs[1]));
+  PENSTOCK_TRY(Place from, builder.plain_place(node.inputs[0]));
+  PENSTOCK_TRY(Place indices, builder.plain_place(node.inputs[1]));
+  PENSTOCK_TRY(Place target, plain_target(builder, node.outputs.front()));
+  const Dims dims = builder.dims(node.inputs[0]);
+  const auto first = static_cast<std::size_t>(node.int_or("batch_dims", 0));
+  Tuples tuples = tuples_of(builder, node.inputs[1], dims, first);
+  const auto inside = std::span(dims).subspan(first + tuples.sizes.size());
+  const auto inner = static_cast<std::size_t>(count_of(inside));
+  auto kernel = gather_nd_kernel(std::move(tuples), count_of(std::span(dims).first(first)),
+                                 inner * from.layout.element_bytes());
+  builder.append_kernel(std::move(kernel), {std::move(from), std::move(indices), target});
+  builder.define(node.outputs.front(), std::move(target));
+  return {};
+}
+
 Status lower_scatter_nd(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   if (node.find("reduction") != nullptr && string_or(node, "reduction", "none") != "none") {
@@ -207,14 +255,10 @@ Status lower_scatter_nd(Builder& builder, NodeId id) {
   PENSTOCK_TRY(Place indices, builder.plain_place(node.inputs[1]));
   PENSTOCK_TRY(Place updates, builder.plain_place(node.inputs[2]));
   PENSTOCK_TRY(Place target, plain_target(builder, node.outputs.front()));
-  const Dims dims = from.layout.dims();
-  const auto depth = static_cast<std::size_t>(indices.layout.dims().back());
-  Tuples tuples{.indices = Indices(builder.dtype(node.inputs[1])),
-                .count = count_of(indices.layout.dims()) / indices.layout.dims().back(),
-                .sizes = {dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(depth)},
-                .strides = Dims(depth, 1)};
-  for (std::size_t i = depth; i-- > 1;) tuples.strides[i - 1] = tuples.strides[i] * dims[i];
-  const auto inner = static_cast<std::size_t>(count_of(std::span(dims).subspan(depth)));
+  const Dims dims = builder.dims(node.inputs[0]);
+  Tuples tuples = tuples_of(builder, node.inputs[1], dims, 0);
+  const auto inside = std::span(dims).subspan(tuples.sizes.size());
+  const auto inner = static_cast<std::size_t>(count_of(inside));
   auto kernel =
       scatter_kernel(std::move(tuples), from.layout.bytes(), inner * from.layout.element_bytes());
   builder.append_kernel(std::move(kernel),

@@ -586,6 +586,53 @@ constexpr Network kNetworks[] = {
         nought = Sub(xi, xi)
         i = Add(nought, places)
         y = ScatterND(a, i, u) })"},
+    {"GatheredTuples", R"((float[2,3,4] x, int64[5,2] xi, int64[2,2,1] xk) =>
+        (float[5,4] y, float[2,2,4] z, float[5] u) {
+        a = Neg(x)
+        nought = Sub(xi, xi)
+        places = Constant<value=int64[5,2]{0,1,1,-1,-2,2,1,0,0,0}>()
+        i = Add(nought, places)
+        y = GatherND(a, i)
+        none = Sub(xk, xk)
+        rows = Constant<value=int64[2,2,1]{2,0,-1,1}>()
+        k = Add(none, rows)
+        z = GatherND<batch_dims=1>(x, k)
+        elements = Constant<value=int64[5,3]{0,1,3,1,-1,2,1,0,0,0,0,0,-1,-1,-1}>()
+        u = GatherND(a, elements) })"},
+    {"Tiled", R"((float[2,1,3] x, int64[3] xi, bool[2,2] xb) =>
+        (float[4,3,3] y, int64[6] z, bool[2,6] u, float[1,1] v, float[3,4,1] w) {
+        some = Constant<value_ints=[2,3,1]>()
+        a = Neg(x)
+        t = Tile(a, some)
+        y = Relu(t)
+        two = Constant<value_ints=[2]>()
+        z = Tile(xi, two)
+        wide = Constant<value_ints=[1,3]>()
+        u = Tile(xb, wide)
+        one = Constant<value=float[1,1]{4.0}>()
+        ones = Constant<value_ints=[1,1]>()
+        v = Tile(one, ones)
+        b = Transpose<perm=[2,0,1]>(x)
+        twice = Constant<value_ints=[1,2,1]>()
+        w = Tile(b, twice) })"},
+    {"CumulativeSums", R"((float[2,5,3] x, int64[4,5] xi, int32[6] xj) =>
+        (float[2,5,3] a, float[2,5,3] b, int64[4,5] c, int64[4,5] d, int32[6] e) {
+        zero = Constant<value_int=0>()
+        one = Constant<value_int=1>()
+        last = Constant<value_int=-1>()
+        n = Neg(x)
+        a = CumSum(n, one)
+        b = CumSum<exclusive=1>(x, last)
+        c = CumSum<reverse=1>(xi, zero)
+        d = CumSum<exclusive=1, reverse=1>(xi, one)
+        e = CumSum(xj, zero) })"},
+    {"NotNumbers", R"((float[3,4] x) => (bool[3,4] y, float[3,4] z) {
+        two = Constant<value_float=0.5>()
+        a = Sub(x, two)
+        r = Sqrt(a)
+        y = IsNaN(r)
+        zero = Constant<value_float=0.0>()
+        z = Where(y, zero, r) })"},
     {"Integers", R"((int64[3,4] x, int64[4] xa, int32[2,1,4] xb, int32[3,1] xc) =>
         (int64[3,4] a, int64[3,4] b, int32[2,3,4] c, int32[2,3,4] d, int64[4,6] e, int64[3,4] f) {
         five = Constant<value_int=5>()

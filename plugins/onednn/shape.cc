@@ -172,6 +172,31 @@ Status lower_transpose(Builder& builder, NodeId id) {
   return {};
 }
 
+Status lower_tile(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  const auto repeats = builder.integers(node.inputs[1]);
+  if (!repeats) return unsupported("takes constant repeats");
+  if (repeats->empty()) return lower_reshape(builder, id);
+  PENSTOCK_TRY(Place from, builder.strided_place(node.inputs[0]));
+  const ValueId result = node.outputs.front();
+  PENSTOCK_TRY(auto layout, builder.plain(builder.dims(result), builder.dtype(result)));
+  Dims dims;
+  std::vector<Dims> strides(2);
+  for (std::size_t i = 0; i < repeats->size(); ++i) {
+    const auto size = from.layout.dims()[i];
+    dims.insert(dims.end(), {(*repeats)[i], size});
+    strides[0].insert(strides[0].end(), {0, from.layout.strides()[i]});
+    strides[1].insert(strides[1].end(), {layout.strides()[i] * size, layout.strides()[i]});
+  }
+  Walk walk = walk_of(dims, std::move(strides));
+  if (walk.dims.size() > DNNL_MAX_NDIMS) return unsupported("takes fewer dimensions");
+  Place target = builder.new_place(std::move(layout));
+  auto kernel = copy_kernel(std::move(walk), from.layout.element_bytes());
+  builder.append_kernel(std::move(kernel), {std::move(from), target});
+  builder.define(result, std::move(target));
+  return {};
+}
+
 Status lower_slice(Builder& builder, NodeId id) {
   const Node& node = builder.graph().node(id);
   PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs.front()));
