@@ -10,8 +10,8 @@
 namespace penstock::openvino {
 namespace {
 
-constexpr std::array<std::string_view, 6> kLookedAt = {"Expand", "Gather", "GRU",
-                                                       "LSTM",   "Loop",   "RNN"};
+constexpr std::array<std::string_view, 7> kLookedAt = {"Constant", "Expand", "Gather", "GRU",
+                                                       "LSTM",     "Loop",   "RNN"};
 
 bool is_empty(const Type& type) {
   return type.kind == Type::Kind::kTensor && type.ranked &&
@@ -44,13 +44,24 @@ Status refuse_endless(const graph::OutlinedNode& node) {
       .within(node.place);
 }
 
+Status refuse_empty_result(const graph::OutlinedNode& node) {
+  const auto& [name, type] = node.outputs.front();
+  if (!node.nested || !node.is_result || !is_empty(type)) return {};
+  return make_error(Code::kUnimplemented,
+                    "OpenVINO makes one element of a constant without elements, and '", name,
+                    "', a result of its branch or loop, is one")
+      .within(node.place);
+}
+
 }  // namespace
 
 Status refuse_nodes(const backend::CompileRequest& request) {
   const auto outline = graph::outline(request.file, request.bytes, kLookedAt);
   if (!outline) return {};
   for (const auto& node : outline->nodes) {
-    PENSTOCK_CHECK_OK(node.op == "Loop" ? refuse_endless(node) : refuse_empty(node));
+    PENSTOCK_CHECK_OK(node.op == "Loop"       ? refuse_endless(node)
+                      : node.op == "Constant" ? refuse_empty_result(node)
+                                              : refuse_empty(node));
   }
   return {};
 }

@@ -95,6 +95,34 @@ def test_openvino_refuses_empty_tensors_in_branches_and_beside_external_data(
     assert "the Gather that makes 'i': OpenVINO does not run it on tensors without elements" in refused.error
 
 
+@pytest.mark.parametrize("empty", ["then", "else"])
+def test_openvino_is_given_no_branch_whose_result_is_a_constant_without_elements(
+    penstock, well, openvino, empty, tmp_path
+):
+    """As exporters write a detector that keeps nothing: OpenVINO makes one element of it."""
+    nothing = helper.make_node("Constant", [], ["n"], "none", value=helper.make_tensor("v", TensorProto.INT64, [0], []))
+    some = helper.make_node("Identity", ["x"], ["s"])
+    branches = {
+        "then": helper.make_graph([nothing], "t", [], [value("n", [0], TensorProto.INT64)]),
+        "else": helper.make_graph([some], "e", [], [value("s", [3], TensorProto.INT64)]),
+    }
+    if empty == "else":
+        branches = {"then": branches["else"], "else": branches["then"]}
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches["then"], else_branch=branches["else"])
+    inputs = [value("c", [], TensorProto.BOOL), value("x", [3], TensorProto.INT64)]
+    file = save(tmp_path, "branch", [node], inputs, [value("y", ["n"], TensorProto.INT64)])
+    np.savez(tmp_path / "frame.npz", c=np.array(empty == "then"), x=np.arange(3))
+    well("run", file, "--inputs", "frame.npz", "-o", "out.npz")
+    with np.load(tmp_path / "out.npz") as made:
+        assert made["y"].shape == (0,)
+    well("split", file, "--backend", "openvino", "-o", "p")
+    refused = penstock("run", "p", "--inputs", "frame.npz", "-o", "out.npz").error
+    assert (
+        "node 'none' (Constant): OpenVINO makes one element of a constant without elements, and 'n', a result of "
+        "its branch or loop, is one" in refused
+    )
+
+
 def loop_of(steps):
     """So many negations of x."""
     body = helper.make_graph(

@@ -84,6 +84,12 @@ Seen values_of(const onnx::GraphProto& graph, const Seen* around) {
   return seen;
 }
 
+bool gives_output(const onnx::NodeProto& node, const onnx::GraphProto& graph) {
+  return std::ranges::any_of(graph.output(), [&](const onnx::ValueInfoProto& output) {
+    return std::ranges::find(node.output(), output.name()) != node.output().end();
+  });
+}
+
 /// `around`: the values around the graph, which its own hide; null: it is the main one.
 void walk(const onnx::GraphProto& graph, const Seen* around, Ops ops,
           std::vector<OutlinedNode>& found) {
@@ -98,6 +104,7 @@ void walk(const onnx::GraphProto& graph, const Seen* around, Ops ops,
       found.push_back({place_of(node),
                        node.op_type(),
                        around != nullptr,
+                       gives_output(node, graph),
                        typed(node.input()),
                        typed(node.output()),
                        {}});

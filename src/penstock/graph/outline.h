@@ -23,7 +23,8 @@ struct OutlinedNode {
   using Value = std::pair<std::string, Type>;
   std::vector<Where> place;
   std::string op;
-  bool nested = false;  ///< In a branch or a loop, which a frame may pass by.
+  bool nested = false;     ///< In a branch or a loop, which a frame may pass by.
+  bool is_result = false;  ///< An output of its graph is its own.
   std::vector<Value> inputs;
   std::vector<Value> outputs;
   /// Those inputs that are initialisers or made by a Constant, with their number where it is one

@@ -954,7 +954,7 @@ TEST(PipelineTest, APlanThatContradictsItsModelsIsRefused) {
   };
   EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).message(),
             "stage 'a': tensor 'mid': the plan says f32[2], model 'stages/a.onnx' says f32[1]; "
-            "split the model again");
+            "split the model again, or give the stage to another backend than fake");
   EXPECT_EQ(error_with(Type::tensor(DType::kF32, Dims{2})).code, Code::kInvalidArgument);
   EXPECT_THAT(error_with(Type::tensor(DType::kI64, Dims{1})).message(), HasSubstr("says i64[1]"));
   EXPECT_THAT(error_with(Type::tensor(DType::kF32, Dims{1, 1})).message(), HasSubstr("f32[1,1]"));
@@ -963,7 +963,7 @@ TEST(PipelineTest, APlanThatContradictsItsModelsIsRefused) {
   input.backend->models["b.onnx"].inputs[0].type = Type::tensor(DType::kF32, Dims{3});
   EXPECT_EQ(input.start().error().message(),
             "stage 'b': tensor 'mid': the plan says f32[1], model 'stages/b.onnx' says f32[3]; "
-            "split the model again");
+            "split the model again, or give the stage to another backend than fake");
 }
 
 TEST(PipelineTest, WhatAModelLeavesOpenAgreesWithThePlan) {

@@ -47,6 +47,14 @@ bool begins_at_bytes(const Type& item) {
   return bits % 8 == 0;
 }
 
+// An engine may infer other shapes than ONNX does; then the plan is right.
+std::string how_to_mend(const plan::Partition& partition) {
+  if (partition.backend == plan::kFunctionBackend) return "; change one of them";
+  const std::string again = "; split the model again";
+  if (partition.served) return again;
+  return again + ", or give the stage to another backend than " + partition.backend;
+}
+
 // plan.json may have been edited: then it must still fit the models.
 Status check_type(const plan::Plan& plan, const plan::Partition& partition, const std::string& name,
                   const backend::Port& port, bool items) {
@@ -60,9 +68,7 @@ Status check_type(const plan::Plan& plan, const plan::Partition& partition, cons
     return {};
   return invalid_argument("tensor '", name, "': the plan says ", *declared,
                           items ? ", one item of it for each call, " : ", ", name_of(partition),
-                          " says ", port.type,
-                          partition.backend == plan::kFunctionBackend ? "; change one of them"
-                                                                      : "; split the model again");
+                          " says ", port.type, how_to_mend(partition));
 }
 
 Status check_count(const plan::Partition& partition, std::string_view what, std::size_t declared,
