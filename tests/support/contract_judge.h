@@ -23,6 +23,12 @@ class Judge {
       : given_(given), plant_(plant), seen_(seen), lossy_(plant.lossy()) {
     const bool hasty = given.max_age_us > 0 && given.max_age_us < 1'000'000;
     stops_ = given.stop_at_error;
+    for (const auto* list : {&seen.popped, &seen.called}) {
+      for (const Popped& out : *list) {
+        const bool fails = out.outcome == pipeline::Outcome::kError;
+        if (fails) first_error_ = std::min<std::uint64_t>(first_error_, out.number);
+      }
+    }
     racy_ = lossy_ || seen.cancelled_before > 0 || stops_ || seen.hung > 0 || hasty ||
             given.has(Fault::kHang) || given.past > 0 || given.cancels;
     for (int s = 0; s < std::ssize(given.stages); ++s) {
@@ -130,7 +136,7 @@ class Judge {
         return may_fail(out, frame) ? "" : "failed: " + out.error.message() + "; " + tell(frame);
       case pipeline::Outcome::kCancelled:
         if (out.error.code != Code::kCancelled) return "cancelled with another code";
-        return out.number < seen_.cancelled_before || stops_
+        return out.number < seen_.cancelled_before || (stops_ && out.number > first_error_)
                    ? ""
                    : "cancelled by nobody: " + out.error.message();
     }
@@ -410,6 +416,7 @@ class Judge {
   const Seen& seen_;
   const bool lossy_;
   bool stops_ = false, racy_ = false;
+  std::uint64_t first_error_ = UINT64_MAX;  // Its frame's number.
   std::vector<int> exhausted_;  // Stages of which perhaps more calls hang than may be left behind.
   std::vector<std::string> found_;
 };

@@ -13,7 +13,9 @@
  * the library.
  *
  * Threads: every function may be called by any thread at any time, but for _free, which is the
- * handle's last call. A handle other than a pipeline never changes: several threads may read it. */
+ * handle's last call. A handle other than a pipeline never changes: several threads may read it.
+ * A pipeline's own threads do not survive a fork(): in the child only _free may be called of what
+ * was made before, and other calls may wait for ever. */
 #ifndef PENSTOCK_C_PENSTOCK_H_
 #define PENSTOCK_C_PENSTOCK_H_
 

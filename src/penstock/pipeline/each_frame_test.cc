@@ -891,8 +891,10 @@ TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {
       number(1),
   });
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(), HasSubstr(concat("at most ", counted(GetParam(), "frame"),
-                                                          " may be in flight; pop one")));
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr(concat("at most ", counted(GetParam(), "frame"),
+                               " may be in flight; all came out and are held: let go of one, or "
+                               "allow more (max_held)")));
   for (std::size_t i = 0; i < held.size(); ++i) expect(held[i], static_cast<float>(i));
   held.erase(held.begin() + 1);  // One that kept its slot: another may, and its own is free.
   push(*pipeline, 50);

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace penstock::pipeline {
+namespace {
+
+constexpr const char* kStopped = "the pipeline stopped at its first error";
+
+}  // namespace
 
 void Ending::advance(Life to, Error cause) {
   const std::scoped_lock lock(commit);
@@ -14,13 +19,14 @@ void Ending::advance(Life to, Error cause) {
   go_on(to);
 }
 
-void Ending::hang(FrameNumber first, Error cause) {
+void Ending::cut(FrameNumber first, Cut cut, Error cause) {
   const std::scoped_lock lock(commit);
+  if (cut == Cut::kHang) hangs_.store(true, std::memory_order_relaxed);
   if (first < fails_from_.load()) {
     if (!cancelled()) {
       const std::scoped_lock cause_lock(cause_mutex_);
       cause_ = std::move(cause);
-      hung_ = true;
+      cut_ = cut;
     }
     fails_from_.store(first);  // Behind the cause: who sees that a frame fails asks why.
   }
@@ -41,15 +47,20 @@ Error Ending::error() const {
   if (!cause_.reason.empty()) {
     Error told = cause_;  // With its places: a program asks for the stage.
     told.code = Code::kCancelled;
-    return std::move(told).within(hung_ ? "the pipeline stopped at a call that hangs"
-                                        : "the pipeline stopped at its first error");
+    return std::move(told).within(cut_ == Cut::kHang ? "the pipeline stopped at a call that hangs"
+                                                     : kStopped);
   }
   return make_error(Code::kCancelled,
                     cancelled() ? "the pipeline was cancelled" : "the pipeline is closed");
 }
 
-Error Ending::behind_hang() const {
+Error Ending::behind_cut() const {
   const std::scoped_lock lock(cause_mutex_);
+  if (cut_ == Cut::kError) {
+    Error told = cause_;
+    told.code = Code::kCancelled;
+    return std::move(told).within(kStopped);
+  }
   Error told = cause_;
   told.code = Code::kDeadlineExceeded;  // Also where no memory was left to tell of the call.
   return std::move(told).within("behind a call that hangs");

@@ -19,6 +19,12 @@ enum class Life : std::uint8_t {
   kStopping,   ///< Workers leave now, whatever is in flight.
 };
 
+/// Behind what a pipeline's frames fail.
+enum class Cut : std::uint8_t {
+  kHang,   ///< A call that hangs.
+  kError,  ///< The first error, where errors stop the pipeline.
+};
+
 /// \threads  all functions from any thread.
 class Ending {
  public:
@@ -29,9 +35,9 @@ class Ending {
   /// Goes on to `to`, unless the pipeline is there or further. No frame is committed meanwhile.
   /// `cause`: the error that ends it; the first one is kept. Empty: its owner's wish.
   void advance(Life to, Error cause = {});
-  /// A call hangs, with `cause`: the frames from `first` on fail, and no more are taken. Of several
-  /// calls that hang the cause of the earliest frames is kept. No frame is committed meanwhile.
-  void hang(FrameNumber first, Error cause);
+  /// The frames from `first` on fail, as they are behind `cut` with its `cause`, and no more are
+  /// taken. Of several cuts that of the earliest frames is kept. No frame is committed meanwhile.
+  void cut(FrameNumber first, Cut cut, Error cause);
 
   /// Another generation takes the frames from now on. \pre  the caller has `commit`, and !closed()
   void replace();
@@ -43,11 +49,13 @@ class Ending {
   [[nodiscard]] Error error() const;
 
   /// What is told of a frame that fails() while !cancelled(): the cause of that at its places.
-  [[nodiscard]] Error behind_hang() const;
+  /// kCancelled behind an error.
+  [[nodiscard]] Error behind_cut() const;
   [[nodiscard]] bool fails(FrameNumber frame) const {
     return frame >= fails_from_.load(std::memory_order_acquire);
   }
-  [[nodiscard]] bool hangs() const { return fails(UINT64_MAX - 1); }
+  [[nodiscard]] bool is_cut() const { return fails(UINT64_MAX - 1); }
+  [[nodiscard]] bool hangs() const { return hangs_.load(std::memory_order_relaxed); }
 
   /// Frames before this one are cancelled.
   void give_up_before(FrameNumber frame) { given_up_.store(frame, std::memory_order_release); }
@@ -72,10 +80,11 @@ class Ending {
   alignas(kCacheLine) std::atomic<Life> life_{Life::kOpen};
   std::atomic<bool> replaced_{false};
   std::atomic<FrameNumber> fails_from_{UINT64_MAX};
+  std::atomic<bool> hangs_{false};  // Some call did.
   std::atomic<FrameNumber> given_up_{0};
   mutable std::mutex cause_mutex_;  // Guards `cause_`. Taken after `commit`, where both are.
   Error cause_;                     // Of no reason where there is none.
-  bool hung_ = false;               // The cause is a call that hangs. Guarded by it, too.
+  Cut cut_ = Cut::kError;           // What the cause is of. Guarded by it, too.
 };
 
 }  // namespace penstock::pipeline

@@ -11,8 +11,10 @@ bool Fate::fail_ended(FrameNumber frame) {
   auto& state = self_.state;
   // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
   if (state.ending.fails(frame) && !state.ending.cancelled()) {
-    state.record(frame).fail(
-        Outcome::kError, [&] { return state.ending.behind_hang().within({Where::kFrame, frame}); });
+    Error told = state.ending.behind_cut();
+    const bool cancels = told.code == Code::kCancelled;
+    state.record(frame).fail(cancels ? Outcome::kCancelled : Outcome::kError,
+                             [&] { return std::move(told).within({Where::kFrame, frame}); });
     return true;
   }
   if (state.ending.given_up(frame)) {
@@ -63,7 +65,8 @@ void Fate::fail(FrameNumber frame, Error error) {
   const bool first = state.record(frame).fail(outcome, placed);
   state.let_out(frame, frame + 1);
   // What a frame does not tell, since it was dropped before, stops nothing.
-  if (first && stops) state.cancel(cause.reason.empty() ? out_of_memory() : std::move(cause));
+  if (first && stops)
+    state.stop_behind(frame, cause.reason.empty() ? out_of_memory() : std::move(cause));
 }
 
 }  // namespace penstock::pipeline

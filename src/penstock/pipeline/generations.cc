@@ -250,6 +250,7 @@ Status Generations::link(const std::shared_ptr<State>& fresh) {
     live_.push_back(fresh);
     fresh->turns = turns;
     fresh->totals = old.totals;
+    fresh->streams->add_evicted(old.streams->evicted());
     fresh->delivery.hold();
     fresh->begin_at(old.source.done());
     add_plan(std::move(plan), replaced_plans_);

@@ -447,6 +447,39 @@ TEST(PipelineTest, OnErrorStopCancelsTheFramesBehindTheFailingOne) {
             (std::array<std::uint64_t, 3>{2, 1, 3}));
 }
 
+TEST(PipelineTest, OnErrorStopLetsTheFramesBeforeTheFailingOneFinish) {
+  Gate gate;
+  FakeNetwork network;
+  network.input("in")
+      .stage("a", {"in"}, {"mid"},
+             [](Inputs in, Outputs out) -> Status {
+               out[0]->as<float>()[0] = value_of(*in[0]);
+               return value_of(*in[0]) == 3 ? Status(internal_error("broken")) : Status();
+             })
+      .stage("b", {"mid"}, {"out"}, gate.function())
+      .output("out");
+  auto pipeline = start(network, {.capacity = 8, .on_error = plan::OnError::kStop});
+  gate.armed = true;
+  for (int i = 0; i < 6; ++i) {
+    if (i == 1) gate.entered.acquire();
+    const std::vector<Tensor> inputs{number(static_cast<float>(i))};
+    if (!pipeline->push(inputs)) break;
+  }
+  while (pipeline->stats().stages[0].errors == 0) std::this_thread::yield();
+  gate.open.release();
+  std::vector<Outcome> outcomes;
+  for (auto out = pipeline->pop(kLong); out && *out; out = pipeline->pop(kLong)) {
+    outcomes.push_back((*out)->outcome());
+  }
+  ASSERT_GE(outcomes.size(), 4U);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i], i < 3    ? Outcome::kOk
+                           : i == 3 ? Outcome::kError
+                                    : Outcome::kCancelled)
+        << "frame " << i;
+  }
+}
+
 TEST(PipelineTest, PushSaysWhyItHasNoRoomAndNothingIsLost) {
   auto network = chain();
   auto pipeline = start(network, {.capacity = 2});

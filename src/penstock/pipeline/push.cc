@@ -14,7 +14,9 @@ namespace {
 // Waits until `wait.progress` reaches `least`. False: the patience is over, the pipeline ended, or
 // the turn is to be handed over.
 bool await(State& state, Wait& wait, FrameNumber least, Patience& patience) {
-  const auto ended = [&] { return state.ending.cancelled() || state.turns->wanted(); };
+  const auto ended = [&] {
+    return state.ending.cancelled() || state.ending.is_cut() || state.turns->wanted();
+  };
   const bool of_caller = wait.progress == &state.sink;
   const auto is_there = [&] { return (wait.seen = wait.progress->done()) >= least; };
   while (wait.seen < least) {
@@ -57,8 +59,11 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, Patience& patie
   };
   if (frame >= state.in_flight_limit &&
       !reach(caller.waits[0], frame - state.in_flight_limit + 1)) {
-    return full(
-        concat("at most ", counted(state.in_flight_limit, "frame"), " may be in flight; pop one"));
+    const bool all_are_held = state.totals->all() >= frame;
+    return full(concat("at most ", counted(state.in_flight_limit, "frame"), " may be in flight; ",
+                       all_are_held
+                           ? "all came out and are held: let go of one, or allow more (max_held)"
+                           : "pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
     const FrameNumber capacity = state.input_capacities[i - 1];

@@ -598,6 +598,24 @@ TEST(Replace, StatesOfStreamsGoOver) {
   EXPECT_EQ(value_of(saved->front().second), 17);
 }
 
+TEST(Replace, StreamsThatWereEvictedBeforeAreCountedOn) {
+  auto old = sums(1);
+  auto fresh = sums(10);
+  for (auto* network : {&old, &fresh}) network->finish().streams = {.most = 2, .evict = true};
+  auto pipeline = started(old);
+  const auto run_in = [&](std::uint64_t stream) {
+    const std::vector<Tensor> inputs{number(1)};
+    ASSERT_TRUE(pipeline->push(inputs, kSoon, {.stream = stream}));
+    result_of(*pipeline);
+  };
+  for (const std::uint64_t stream : {5, 6, 7}) run_in(stream);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 2U);
+  must_replace(*pipeline, fresh);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 2U);
+  run_in(8);
+  EXPECT_EQ(pipeline->stats().streams_evicted, 3U);
+}
+
 // The sum of all inputs so far, as sums() has it, plus the product of all, which begins at 5.
 FakeNetwork sums_and_multiplies(const std::filesystem::path& folder) {
   FakeNetwork network;

@@ -91,8 +91,17 @@ void State::free_stages() {
 }
 
 void State::hang(FrameNumber frame, Error cause) {
-  ending.hang(frame, std::move(cause));
+  ending.cut(frame, Cut::kHang, std::move(cause));
   wake_everybody();
+}
+
+void State::stop_behind(FrameNumber frame, Error cause) {
+  Status copy = guarded([&]() -> Status { return cause; });  // Stages' threads call this.
+  ending.cut(frame + 1, Cut::kError, std::move(cause));
+  wake_everybody();
+  // From here on it is replaced or never will be: both are done under Ending::commit.
+  if (!ending.replaced()) return;
+  if (const auto next = successor.lock()) next->cancel(std::move(copy).error());
 }
 
 void State::begin_at(FrameNumber next) {

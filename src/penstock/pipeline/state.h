@@ -176,6 +176,8 @@ struct State : std::enable_shared_from_this<State> {
   /// \pre  every thread is joined, and no call was left behind.
   void free_stages();
   void hang(FrameNumber frame, Error cause);  ///< Frames before it finish, the others fail.
+  /// Frames behind it are cancelled, those of the generations behind too; the others finish.
+  void stop_behind(FrameNumber frame, Error cause);
 
  private:
   std::shared_ptr<State> kept_;   // Itself, once it is kept for ever.

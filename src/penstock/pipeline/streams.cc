@@ -247,6 +247,11 @@ std::uint64_t Streams::evicted() const {
   return evicted_;
 }
 
+void Streams::add_evicted(std::uint64_t before) {
+  const std::scoped_lock lock(mutex_);
+  evicted_ += before;
+}
+
 std::vector<std::uint64_t> Streams::by_age() const {
   const std::scoped_lock lock(mutex_);
   std::vector<std::uint64_t> streams;

@@ -59,7 +59,8 @@ class Streams {
 
   [[nodiscard]] std::uint64_t known() const;
   [[nodiscard]] std::uint64_t evicted() const;
-  [[nodiscard]] std::vector<Seat> seats() const;            ///< That are taken.
+  void add_evicted(std::uint64_t before);         ///< Those of the plan that this one's replaces.
+  [[nodiscard]] std::vector<Seat> seats() const;  ///< That are taken.
   [[nodiscard]] std::vector<std::uint64_t> by_age() const;  ///< Known ones; the longest idle first.
   void wake_all();  ///< Who waits for a seat goes on, though it has none.
 

@@ -201,7 +201,11 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-enum class OnError { kDeliver, kStop };
+/// What a frame that fails does to the others.
+enum class OnError {
+  kDeliver,  ///< Nothing.
+  kStop,     ///< Those before it finish, those behind it are cancelled, and no more are taken.
+};
 
 struct Plan {
   std::string model;                     ///< The model's name, for people.
