@@ -97,12 +97,33 @@ Status check_order(const Graph& graph) {
   return {};
 }
 
+bool has_dimensions(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.ranked && !type.dims.empty();
+}
+
+/// Some converters declare results of one row, whatever number of rows goes in. What inference
+/// knows by itself it tells again.
+void open_rows_of_outputs(Graph& graph) {
+  const bool takes_any_number = std::ranges::any_of(graph.inputs, [&](ValueId id) {
+    const auto& type = graph.value(id).type;
+    return has_dimensions(type) && !type.dims.front().fixed();
+  });
+  if (!takes_any_number) return;
+  for (const auto id : graph.outputs) {
+    auto& value = graph.values[index(id)];
+    if (!value.producer || !has_dimensions(value.type)) continue;
+    auto& rows = value.type.dims.front();
+    if (rows.fixed() && rows.size == 1) rows = Dim{};
+  }
+}
+
 Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFile> file,
                           const fs::path& folder, const ImportOptions& options) {
   DataReader reader(bytes, std::move(file), folder);
   PENSTOCK_TRY(onnx::ModelProto model, parse_model(bytes));
   PENSTOCK_TRY(Draft draft, build(std::move(model), reader, options));
   PENSTOCK_CHECK_OK(check_order(draft.graph));
+  open_rows_of_outputs(draft.graph);
   if (auto status = bind_shapes(draft.graph, options.shapes); !status) {
     return std::move(status).error().within(std::string(name_of(OptionName::kShapes)));
   }

@@ -258,6 +258,21 @@ TEST(ImportTest, KeepsOperatorsOfOtherDomains) {
   EXPECT_TRUE(import_onnx_bytes(*bytes, {}, {}));
 }
 
+TEST(ImportTest, BelievesNoSingleRowThatOnlyTheFileTells) {
+  const auto outputs_of = [](const std::string& rows) {
+    const auto graph = import_text(R"(
+      <ir_version: 10, opset_import: ["" : 20, "acme" : 3]>
+      m (float[)" + rows + R"(, 7] x) => (float[1, 3] y, float[1, 7] z, float[5, 3] w) {
+        y, w = acme.Classify(x)
+        zero = Constant<value_ints = [0]>()
+        z = ReduceSum(x, zero)
+      })");
+    return join(graph.outputs, " ", [&](ValueId id) { return to_string(graph.value(id).type); });
+  };
+  EXPECT_EQ(outputs_of("n"), "f32[?,3] f32[1,7] f32[5,3]");
+  EXPECT_EQ(outputs_of("4"), "f32[1,3] f32[1,7] f32[5,3]");
+}
+
 TEST(ImportTest, AsksTheEngineForTypesThatOnnxCannotInfer) {
   ImportOptions options;
   options.engine.output_types = [](const std::string&) -> Result<std::vector<Type>> {
