@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE = 0.1  # Seconds between two looks at whether there is room.
+_SOON = 0.01  # Seconds until a frame that has no future may have come.
 _ALL: weakref.WeakSet[Collector] = weakref.WeakSet()
 
 
@@ -59,13 +60,17 @@ class Collector:
     """Knows the library's pipeline but not the Python object around it, which may be collected while
     nothing is in flight. A frame in flight keeps it."""
 
-    def __init__(self, core: _core.Pipeline) -> None:
+    def __init__(self, core: _core.Pipeline, entered: set[object]) -> None:
+        """`entered`: submit() and try_submit() calls; who calls takes itself out, and then calls left()."""
         self._core = core
-        self._changed = threading.Condition()
-        self._entered = 0  # Calls that push, or are about to.
+        # Taken in one step, as a Condition is not: an exception of a signal's handler does not leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._entered = entered  # They push, or are about to.
         self.way = ""  # The last of them.
         self._pending: dict[int, tuple[Submitted, object, Pipeline]] = {}  # By the frame's number.
         self._unordered: set[Submitted] = set()  # Whose frames the library gives, and the thread does not take out.
+        self._interrupted = False  # A submit(), perhaps between its push and the note of it.
         self._callback_waits = False  # For room.
         self._taken_out: deque[_core.Frame] = deque()  # While a callback waited for room.
         self._left: set[object] = set()  # Streams whose frames nobody wants.
@@ -78,13 +83,21 @@ class Collector:
 
     @property
     def busy(self) -> bool:
-        return self._entered > 0 or bool(self._pending) or bool(self._unordered)
+        if self._interrupted:
+            self.left()
+        return bool(self._entered or self._pending or self._unordered) or self._interrupted
 
-    def enter(self, way: str) -> None:
+    def enter(self, call: object, way: str) -> None:
         """Before each submit() or try_submit(); `way` is what the user called."""
-        with self._changed:
-            self._entered += 1
+        with self._lock:
+            self._entered.add(call)
             self.way = way
+
+    def left(self) -> None:
+        """After each."""
+        with self._lock:
+            self._look_for_orphans()
+            self._changed.notify_all()
 
     def submit(self, keep: Pipeline, feed: Any, timeout: float | None, how: dict[str, Any]) -> Submitted:
         """`how`: the frame's tag, stream, deadline, priority and in_order, as the library's push() takes them."""
@@ -106,7 +119,7 @@ class Collector:
 
     def leave(self, stream: object) -> None:
         """Nobody wants the frames of `stream` any more."""
-        with self._changed:
+        with self._lock:
             owners = {owner for _, owner, _ in self._pending.values()}
             self._left.add(stream)
             self._left &= owners
@@ -119,7 +132,7 @@ class Collector:
         """Ends the thread. The pipeline is cancelled before."""
         if sys.is_finalizing():
             return  # Python has ended the thread, and nobody may wait for it.
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
@@ -143,7 +156,7 @@ class Collector:
                 self._take_out(min(left, _PATIENCE))
             return number
         finally:
-            self._callback_waits = False  # _submit() wakes those who wait for it.
+            self._callback_waits = False  # left() wakes those who wait for it.
 
     def _take_out(self, timeout: float) -> None:
         with contextlib.suppress(DeadlineExceeded):
@@ -157,7 +170,7 @@ class Collector:
         if not self._callbacks_first:
             return self._core.push(feed, timeout, **how)
         until = time.monotonic() + timeout
-        with self._changed:
+        with self._lock:
             if not self._changed.wait_for(
                 lambda: self._stopped or not self._callbacks_first, min(timeout, threading.TIMEOUT_MAX)
             ):
@@ -172,13 +185,16 @@ class Collector:
         try:
             number = push()
             return None if number is None else self._expect(number, stream, keep)
-        finally:
-            self._leave_submit()
+        except PenstockError:
+            raise
+        except BaseException:  # Of a signal's handler.
+            self._interrupted = True
+            raise
 
-    def _leave_submit(self) -> None:
-        with self._changed:
-            self._entered -= 1
-            self._changed.notify_all()
+    def _look_for_orphans(self) -> None:
+        """Whether a frame may be in flight whose submit() was interrupted before its future was made."""
+        if self._interrupted and not self._entered and not self._pending and not self._unordered:
+            self._interrupted = self._core.in_flight > 0
 
     def _submit_unordered(self, push: Callable[[Callable[[_core.Frame], None]], int], keep: Pipeline) -> Submitted:
         future = Submitted()
@@ -186,27 +202,24 @@ class Collector:
 
         def done(frame: _core.Frame, _keep: Pipeline = keep) -> None:
             future.number = frame.number  # Before those who wait look.
-            with self._changed:
+            with self._lock:
                 self._unordered.discard(future)
             _settle(future, frame, frame.error)
 
-        with self._changed:
-            self._unordered.add(future)
         try:
+            with self._lock:
+                self._unordered.add(future)
             future.number = push(done)
         except BaseException:
-            with self._changed:
-                self._unordered.discard(future)
+            self._unordered.discard(future)
             raise
-        finally:
-            self._leave_submit()
         return future
 
     def _expect(self, number: int, stream: object, keep: Pipeline) -> Submitted:
         future = Submitted()
         future.number = number
         future._check_wait = self._check_wait
-        with self._changed:
+        with self._lock:
             if not self._stopped:
                 self._pending[number] = (future, stream, keep)
                 self._changed.notify_all()
@@ -225,10 +238,30 @@ class Collector:
 
     def _await_pending(self) -> bool:
         """False: none will be."""
-        with self._changed:
+        with self._lock:
             while not self._pending and not self._taken_out and not self._stopped:
-                self._changed.wait()
+                if self._interrupted:
+                    self._take_orphan()
+                else:
+                    self._changed.wait()
             return bool(self._pending or self._taken_out)
+
+    def _take_orphan(self) -> None:
+        with contextlib.suppress(PenstockError):  # It is closed.
+            frame = self._core.try_pop()
+            if frame is not None:
+                self._taken_out.append(frame)
+                return
+        self._look_for_orphans()
+        if self._interrupted:
+            self._changed.wait(_SOON)
+
+    def _await_future(self, frame: _core.Frame) -> None:
+        """Its submit() may be between the push and the note of it. One that was interrupted there leaves none."""
+        before = set(self._entered)  # Who enters later pushes a later frame.
+        while frame.number not in self._pending and not before.isdisjoint(self._entered) and not self._stopped:
+            if not self._changed.wait(_SOON):
+                frame.take()  # They may wait for its room.
 
     def _settle_next(self) -> None:
         try:
@@ -239,19 +272,18 @@ class Collector:
         if frame is None:
             self._settle_all(Cancelled("the pipeline is closed"))
             return
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()  # This may have been the last that was taken out.
-            # Its submit() may be between the push and the note of it.
-            while frame.number not in self._pending and self._entered and not self._stopped:
-                self._changed.wait()
+            self._await_future(frame)
             taken = self._pending.pop(frame.number, None)  # First: who waits for the future may call run() next.
+            self._look_for_orphans()
         if taken is None:
-            return  # Ctrl-C came between the two.
+            return  # Its submit() was interrupted.
         future, stream, _keep = taken
         _settle(future, frame, frame.error if stream is None else None)
 
     def _settle_all(self, error: PenstockError | MemoryError) -> None:
-        with self._changed:
+        with self._lock:
             settled = list(self._pending.values())
             self._pending.clear()
         for future, _stream, _keep in settled:

@@ -209,7 +209,7 @@ class Pipeline:
         """
         given, patience = plain(feed), seconds("timeout", timeout)
         how = _how(tag, stream, deadline, priority, None, in_order)
-        return self._turns.enter_collector("submit").submit(self, given, patience, how)
+        return self._turns.collect("submit", lambda collector: collector.submit(self, given, patience, how))
 
     def push(
         self,

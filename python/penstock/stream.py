@@ -55,7 +55,8 @@ class _Delivery:
 
 
 class Stream(Generic[Item]):
-    """The results of ``Pipeline.stream``, in order. An iterator and a context manager. Ctrl-C closes it.
+    """The results of ``Pipeline.stream``, in order. An iterator and a context manager. Ctrl-C closes it; what the
+    handler of another signal raises does not, and the next ``next()`` goes on.
 
     Several threads may iterate over it: they take turns, and each result goes to one of them.
     """
@@ -184,8 +185,12 @@ class _Feeder:
         """None: there is none yet, and another thread may have closed the stream."""
         try:
             frame = self._core.pop(_PATIENCE)
-        except DeadlineExceeded:
-            return None
+        except BaseException as error:
+            if self._order and self._order[0] is None and not self._core.in_flight:
+                self._order.popleft()  # A handler of a signal raised as the frame was on its way here.
+            if isinstance(error, DeadlineExceeded):
+                return None
+            raise
         if frame is None:
             raise Cancelled("the pipeline is closed")
         return frame
@@ -421,8 +426,10 @@ class AsyncStream(Generic[Item]):
     def _push_waiting(self) -> bool:
         assert self._waiting is not None
         try:
-            collector = self._pipeline._turns.enter_collector("astream")
-            future = collector.try_submit(self._pipeline, self._key, *self._waiting, self._number)
+            pipeline, key, waiting, number = self._pipeline, self._key, self._waiting, self._number
+            future = pipeline._turns.collect(
+                "astream", lambda collector: collector.try_submit(pipeline, key, *waiting, number)
+            )
         except Exception as error:
             if _is_full(error):
                 return False

@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from penstock import _core
 from penstock.collector import Collector
 from penstock.errors import Cancelled, FailedPrecondition
+
+Result = TypeVar("Result")
 
 
 class Turns:
@@ -25,6 +27,7 @@ class Turns:
         self._alone: int | None = None  # The one in run().
         self._stream: weakref.ref[Any] | None = None
         self._collector: Collector | None = None
+        self._entered: set[object] = set()  # Calls of the collector.
         self._process = os.getpid()
 
     def call(self, what: str, *, alone: bool = False) -> _Call:
@@ -56,16 +59,25 @@ class Turns:
     def end_stream(self) -> None:
         self._stream = None
 
-    def enter_collector(self, what: str) -> Collector:
-        """The collector, entered for one submit() or try_submit()."""
+    def collect(self, what: str, call: Callable[[Collector], Result]) -> Result:
+        """What `call` gives, which is one submit() or try_submit() of the collector."""
         self.check(what)
+        this = object()
+        try:
+            return call(self._enter_collector(what, this))
+        finally:
+            self._entered.discard(this)  # In one step, so that no exception of a signal's handler comes before it.
+            if (collector := self._collector) is not None:
+                collector.left()
+
+    def _enter_collector(self, what: str, call: object) -> Collector:
         with self._lock:
             if self._collector is None or not self._collector.busy:
                 self._refuse_taken(what)
                 self._refuse_waiting(what)
             if self._collector is None:
-                self._collector = Collector(self._core)
-            self._collector.enter(what)
+                self._collector = Collector(self._core, self._entered)
+            self._collector.enter(call, what)
             return self._collector
 
     def leave(self, stream: object) -> None:

@@ -20,6 +20,9 @@ namespace {
 // Of the process, as the forks themselves are.
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<std::uint64_t> g_forks{0};
+// Python's main thread, by the system's number.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<pid_t> g_main_thread{0};
 
 /// Work that goes on while its caller waits or has left.
 struct Aside {
@@ -133,6 +136,7 @@ bool forsake(Aside& aside) {
 }  // namespace
 
 bool signals_raise() {
+  if (::gettid() != g_main_thread.load(std::memory_order_relaxed)) return false;
   const pipeline::PausedClock waiting;
   return or_sleep([] {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -241,8 +245,12 @@ std::uint64_t fork_generation() {
 }
 
 void watch_forks() {
-  static const int kRegistered =
-      pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
+  const auto main_thread = nb::module_::import_("threading").attr("main_thread")();
+  g_main_thread = nb::cast<pid_t>(main_thread.attr("native_id"));
+  static const int kRegistered = pthread_atfork(nullptr, nullptr, [] {
+    g_forks.fetch_add(1, std::memory_order_relaxed);
+    g_main_thread = ::gettid();
+  });
   static_cast<void>(kRegistered);
 }
 

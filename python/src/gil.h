@@ -81,7 +81,8 @@ inline void check_signals() {
 }
 
 /// Whether a signal handler raises, KeyboardInterrupt after Ctrl-C: then its exception stands in
-/// Python when the thread has the GIL again. \pre  inside without_gil().
+/// Python when the thread has the GIL again. Only the main thread, which alone runs handlers, takes
+/// the GIL to know. \pre  inside without_gil().
 bool signals_raise();
 
 /// How long a wait may last before signals are looked at again.
@@ -151,6 +152,7 @@ void join_aside(std::chrono::nanoseconds patience);
 
 /// Counts the forks above this process: what was made under another number has lost its threads.
 std::uint64_t fork_generation();
+/// \pre the caller holds the GIL.
 void watch_forks();
 
 /// Makes, while an error can still be told, what run_aside() and Later keep their threads in.

@@ -39,8 +39,18 @@ std::set<Pipeline*>& all_pipelines() {
   return *pipelines;
 }
 
-bool lacks_room(const Result<std::uint64_t>& pushed) {
-  return !pushed && pushed.error().code == Code::kDeadlineExceeded;
+template <typename T>
+bool is_late(const Result<T>& result) {
+  return !result && result.error().code == Code::kDeadlineExceeded;
+}
+
+/// Waits until try_pop() gives something. Signals are looked at last, and what came is not taken
+/// yet: an exception of a handler leaves it there.
+Status await_output(pipeline::Pipeline& running, std::chrono::nanoseconds timeout) {
+  PENSTOCK_CHECK_OK(
+      wait_in_slices(timeout, [&](auto slice) { return running.await_output(slice); }));
+  check_signals();
+  return {};
 }
 
 std::chrono::nanoseconds to_duration(std::optional<double> seconds) {
@@ -252,6 +262,30 @@ void Pipeline::throw_away_given_up(const Running& running) {
   }
 }
 
+bool Pipeline::throw_away_one(const Running& running, std::chrono::nanoseconds timeout) {
+  const Counted counted(throwing_away_);
+  if (!await_output(*running, timeout)) return false;
+  const auto output = running->try_pop();
+  if (!output || !*output) return false;
+  give_up(**output);
+  return true;
+}
+
+Result<std::optional<pipeline::Output>> Pipeline::take(const Running& running,
+                                                       std::chrono::nanoseconds timeout) {
+  auto output = running->try_pop();
+  if (!is_late(output) || timeout <= std::chrono::nanoseconds::zero()) return output;
+  const auto start = Clock::now();
+  do {
+    const auto left = timeout == kForever ? kForever : timeout - (Clock::now() - start);
+    if (Status there = await_output(*running, left); !there) {
+      return with_timeout(std::move(there).error(), timeout);
+    }
+    output = running->try_pop();
+  } while (is_late(output));  // Another thread has taken it.
+  return output;
+}
+
 pipeline::FrameOptions Pipeline::options_of(const How& how, nb::handle tag) {
   pipeline::FrameOptions options{.stream = how.stream, .in_order = how.in_order};
   if (how.deadline) options.deadline = to_time(*how.deadline);
@@ -321,16 +355,12 @@ Result<std::uint64_t> Pipeline::push_unnoted(const std::vector<Tensor>& inputs,
   throw_away_given_up(running);
   Result<std::uint64_t> frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
-    return lacks_room(frame) && timeout > std::chrono::nanoseconds::zero();
+    return is_late(frame) && timeout > std::chrono::nanoseconds::zero();
   };
   // The pipeline itself gives room for one that is held to a push that waits.
-  if (lacks_room(frame) && return_loans()) frame = running->try_push(inputs, options);
+  if (is_late(frame) && return_loans()) frame = running->try_push(inputs, options);
   while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
-    const Counted counted(throwing_away_);
-    const auto output = wait_in_slices(
-        timeout, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
-    if (!output || !*output) break;
-    give_up(**output);
+    if (!throw_away_one(running, timeout)) break;
     frame = running->try_push(inputs, options);
   }
   if (may_wait()) {
@@ -360,7 +390,7 @@ std::optional<std::uint64_t> Pipeline::try_push(nb::handle feed, nb::handle tag,
   const auto frame = push(inputs, pipeline::kNoWait, options_of(how, tag));
   if (frame) return *frame;
   release_dropped();  // The callback.
-  if (frame.error().code == Code::kDeadlineExceeded) return {};
+  if (is_late(frame)) return {};
   raise(frame.error());
 }
 
@@ -405,12 +435,7 @@ nb::object Pipeline::pop(std::optional<double> timeout) {
   }
   const Counted counted(popping_);
   for (;;) {
-    auto output = running->try_pop();
-    if (!output && output.error().code == Code::kDeadlineExceeded &&
-        duration > std::chrono::nanoseconds::zero()) {
-      output = wait_in_slices(duration,
-                              [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
-    }
+    auto output = take(running, duration);
     if (!output) raise(output.error());
     if (!*output) return nb::none();
     if (!give_up(**output)) return to_frame(**std::move(output));
@@ -422,7 +447,7 @@ nb::object Pipeline::try_pop() {
   const Running running = this->running();
   while (throwing_away_ == 0) {
     auto output = running->try_pop();
-    if (!output && output.error().code == Code::kDeadlineExceeded) return nb::none();
+    if (is_late(output)) return nb::none();
     if (!output) raise(output.error());
     if (!*output) return nb::none();
     if (!give_up(**output)) return to_frame(**std::move(output));
@@ -491,13 +516,8 @@ void Pipeline::set_parameters(nb::handle values, const std::string& stage) {
 Pipeline::Running Pipeline::without_given_up() {
   release_dropped();
   Running running = this->running();
-  while (may_throw_away()) {  // Of a stream that was left: nobody else takes these out.
-    const Counted counted(throwing_away_);
-    const auto output = wait_in_slices(
-        kForever, [&](std::chrono::nanoseconds slice) { return running->pop(slice); });
-    if (!output || !*output) break;
-    give_up(**output);
-  }
+  // Of a stream that was left: nobody else takes these out.
+  while (may_throw_away() && throw_away_one(running, kForever)) continue;
   return running;
 }
 

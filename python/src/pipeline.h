@@ -156,6 +156,11 @@ class Pipeline {
   /// Whether what comes out next was given up for certain: nobody else is taking frames out.
   bool may_throw_away() const;
   void throw_away_given_up(const Running& running);
+  /// Waits for one of them. False: none came.
+  bool throw_away_one(const Running& running, std::chrono::nanoseconds timeout);
+  /// What comes out next.
+  Result<std::optional<pipeline::Output>> take(const Running& running,
+                                               std::chrono::nanoseconds timeout);
   /// The same, and waits for them. \returns running().
   Running without_given_up();
 

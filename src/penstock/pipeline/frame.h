@@ -101,9 +101,10 @@ struct FrameOptions {
   /// With `done`: it takes microseconds and waits for nothing. A stage's thread that has nothing
   /// else to do then calls it itself: a frame that comes alone is spared the wake-up of another.
   bool brief = false;
-  /// While the push waits, its thread asks this 20 times a second, and waits meanwhile for nobody
-  /// who resets, saves or ends streams: that waits for this push. Once it is false, the push ends
-  /// with kCancelled. Its place among those that wait stays meanwhile. Empty: nobody is asked.
+  /// While the push waits, its thread asks this 20 times a second, and once more before the frame
+  /// goes in; it waits meanwhile for nobody who resets, saves or ends streams: that waits for this
+  /// push. Once it is false, the push ends with kCancelled. Its place among those that wait stays
+  /// meanwhile. Empty: nobody is asked.
   std::function<bool()> still_wanted;
   /// W3C trace context of who asks: goes with the frame to other machines. Empty: none. One that
   /// holds anything but printable ASCII is left out, as no header can hold it.

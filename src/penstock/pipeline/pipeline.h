@@ -135,6 +135,9 @@ class Pipeline {
   /// \error kDeadlineExceeded  none came within `timeout`.
   Result<std::optional<Output>> pop(std::chrono::nanoseconds timeout = kPatient);
   Result<std::optional<Output>> try_pop() { return pop(kNoWait); }
+  /// Waits until try_pop() gives a frame, or nothing for good, and takes none: another thread may.
+  /// \error  as pop().
+  Status await_output(std::chrono::nanoseconds timeout = kPatient);
 
   /// One frame through the empty pipeline: push, hurry, pop, copies of its outputs. However long it
   /// takes.

@@ -496,6 +496,39 @@ TEST(PipelineTest, PushSaysWhyItHasNoRoomAndNothingIsLost) {
   for (int i = 0; i < accepted; ++i) EXPECT_TRUE(pop_one(*pipeline).ok());
 }
 
+TEST(PipelineTest, WhoWaitedToPushIsAskedOnceMoreBeforeTheFrameGoesIn) {
+  auto network = chain();
+  auto pipeline = start(network, {.capacity = 2});
+  const std::vector<Tensor> inputs{number(1)};
+  FrameNumber pushed = 0;
+  for (; pipeline->try_push(inputs); ++pushed) ASSERT_TRUE(pushed < 2);
+  bool asked = false;
+  FrameOptions options;
+  options.still_wanted = [&] {
+    if (asked) return false;
+    EXPECT_TRUE(pop_one(*pipeline).ok());  // Makes room.
+    return asked = true;
+  };
+  const auto refused = pipeline->push(inputs, kLong, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message(), "push: its caller has given it up");
+  EXPECT_EQ(pipeline->stats().pushed, pushed);
+  EXPECT_TRUE(pipeline->try_push(inputs));
+}
+
+TEST(PipelineTest, WhoAwaitsAnOutputTakesNone) {
+  auto network = chain();
+  auto pipeline = start(network);
+  EXPECT_EQ(pipeline->await_output(milliseconds(1)).error().code, Code::kDeadlineExceeded);
+  push_number(*pipeline, 1);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(pipeline->await_output(kLong));
+  EXPECT_TRUE(*pipeline->try_pop());
+  EXPECT_EQ(pipeline->await_output(kNoWait).error().code, Code::kDeadlineExceeded);
+  pipeline->close();
+  EXPECT_TRUE(pipeline->await_output(kLong));
+  EXPECT_FALSE(*pipeline->try_pop());
+}
+
 TEST(PipelineTest, WrongInputsAreRefusedBySentence) {
   auto network = chain();
   auto pipeline = start(network);

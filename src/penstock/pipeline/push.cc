@@ -227,6 +227,7 @@ Result<std::optional<Streams::Seat>> try_begin(Generations& generations,
     guard.keep();
     return std::optional<Streams::Seat>();
   }
+  if (room && patience.over_at_last()) return make_error(Code::kCancelled, "given up");
   // Again: a call that hangs may still read the slot that seems free.
   if (state.ending.closed()) return state.ending.error();
   if (!room) return room.error();

@@ -64,6 +64,11 @@ class Patience {
     given_up_ = !(*asked_)();
     return given_up_;
   }
+  /// The last question of one that has waited, before what it waited for is taken.
+  bool over_at_last() {
+    if (next_question_ > 0 && !given_up_) given_up_ = !(*asked_)();
+    return given_up_;
+  }
 
  private:
   static constexpr std::int64_t kBetweenLooks = 50'000'000;
