@@ -320,6 +320,7 @@ Status try_simple(Context& context) {
 
 void start_contest(Context& context, bool refresh) {
   context.contest.reset();  // What runs in it was started by the runners.
+  if (context.other_sizes) context.other_sizes->right.clear();
   context.runners.emplace(
       Pipelines::Setting{[&context](bool as_is) { return context.graph_of(as_is); },
                          context.options,
