@@ -1,5 +1,4 @@
 // Finds sizes and makes their gate once for a build, and judges each plan that becomes the best.
-// best.
 #include "penstock/tune/other_sizes.h"
 
 #include <optional>
