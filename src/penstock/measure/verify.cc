@@ -37,6 +37,12 @@ class Run {
 
   VerifyReport report() {
     report_.verdict = trial_.verdict();
+    const bool none = report_.frames > 0 && report_.unjudged == report_.frames;
+    for (auto& output : report_.verdict.outputs) {
+      if (!none) break;
+      output.finding = Finding::kInconclusive;
+      output.reason = "no frame was compared";
+    }
     return std::move(report_);
   }
 
