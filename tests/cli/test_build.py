@@ -669,6 +669,35 @@ def test_the_sizes_that_open_shapes_were_measured_at_are_told(build, cpu, synthe
 
 
 @pytest.mark.sweep(of=3)
+def test_a_plan_that_is_wrong_at_other_sizes_is_not_chosen(build, well, cpu, synthetic, tmp_path):
+    """At the size that is measured, one row, all is right."""
+    wrong = {"do": "wrong", "on": "*", "by": 0.5, "above": 32}
+    synthetic(a={"seconds": {"*": 1e-6}, "faults": [wrong]}, b={"seconds": {"*": 0.001}})
+    model = tmp_path / "open.onnx"
+    text = "(float[N,32] x, float[1,32] c) => (float[N,32] y) { a = Relu(x) y = Add(a, c) }"
+    onnx.save(parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g ' + text), model)
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a,synthetic_b", budget="2s")
+    (failure,) = {way["failure"] for way in report["ways"] if way["failure"]}
+    assert failure.startswith("wrong output: with x=2x32: frame 0: output 'y': 64 of 64 values outside"), failure
+    assert set(backend_of(report).values()) == {"synthetic_b"}
+    assert well("verify", tmp_path / "built.penstock", "--json").json["verdict"] == "right"
+
+
+@pytest.mark.sweep(of=3)
+def test_a_network_that_takes_one_size_alone_is_warned_of(penstock, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 0.001}})
+    nodes = [helper.make_node("Shape", ["x"], ["size"]), helper.make_node("Sub", ["size", "less"], ["index"])]
+    nodes += [helper.make_node("Gather", ["table", "index"], ["one"]), helper.make_node("Mul", ["x", "one"], ["y"])]
+    weights = {"less": [1], "table": np.float32([2])}
+    model = save(tmp_path, "one", nodes, [value("x", ["n"])], [value("y", ["n"])], weights)
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--budget", "2s")
+    for _ in range(2):  # Also where the choice is known.
+        outcome = penstock("build", model, "-o", tmp_path / "built.penstock", *options)
+        assert outcome.code == 0, outcome
+        assert outcome.err.count("frames of x=1 alone were tried") == 1, outcome.err
+
+
+@pytest.mark.sweep(of=3)
 @pytest.mark.parametrize("fault", ["crash", "abort", "exit", "eat_memory", "refuse"])
 def test_a_backend_that_breaks_is_named_and_left_out(build, chain, cpu, synthetic, fault):
     synthetic(a={"seconds": {"*": 1e-6}, "faults": [{"do": fault, "on": "Relu"}]}, b={"seconds": {"*": 0.001}})

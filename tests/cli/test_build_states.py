@@ -209,3 +209,35 @@ def test_a_cache_may_grow_with_every_frame(build, cached, well, penstock, tmp_pa
     np.testing.assert_allclose(run_frames(well, tmp_path, "x", x, "y"), means, rtol=1e-5, atol=1e-6)
     well("split", cached, *state, "--cut", "mean", "--devices", "cpu:0,cpu:0", "-o", "by_hand.penstock")
     assert well("verify", "by_hand.penstock", "--frames", "30", "--json").json["ok"] is True
+
+
+@pytest.fixture
+def masked(tmp_path) -> Path:
+    """As a decoder's cache: the mask that each frame brings is as long as the cache then is."""
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["present"], "append", axis=0),
+        helper.make_node("Add", ["present", "mask"], ["sum"], "add"),
+        helper.make_node("ReduceMean", ["sum"], ["y"], "mean", axes=[0], keepdims=1),
+    ]
+    inputs = [value("x", ["n", 8]), value("mask", ["q", 1]), value("past", ["p", 8])]
+    return save(tmp_path, "masked", nodes, inputs, [value("y", [1, 8]), value("present", ["q", 8])])
+
+
+@pytest.mark.sweep(of=3)
+def test_a_sequence_that_is_begun_again_begins_with_the_first_states(build, masked, well, tmp_path, cpu):
+    random, rows, frames = np.random.default_rng(0), 0, {}
+    for i in range(12):
+        x = random.standard_normal((1 if i else 3, 8), np.float32)
+        rows += len(x)
+        frames |= {f"{i:02}/x": x, f"{i:02}/mask": random.standard_normal((rows, 1), np.float32)}
+    np.savez(tmp_path / "own.npz", **frames)
+    np.save(tmp_path / "none.npy", np.empty((0, 8), np.float32))
+    own = ("--inputs", tmp_path / "own.npz")
+    state = ("--state", f"present=past:{tmp_path / 'none.npy'}")
+    report = build(masked, *state, *own, "--devices", f"cpu:{cpu}", "--backends", "onnxruntime", budget="2s")
+    assert not [way["failure"] for way in report["ways"] if way["failure"]]
+    bench = well("bench", "built.penstock", *own, "--check", "--seconds", "1", "--json").json
+    assert bench["check"]["verdict"] == "right"
+    assert len(bench["runs"]) > 1
+    again = well("verify", "built.penstock", *own, "--frames", "30", "--json").json
+    assert (again["verdict"], again["frames"]) == ("right", 30)

@@ -82,6 +82,43 @@ def test_a_fault_in_a_quantised_network_is_refused(penstock, well, synthetic_bac
     assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
 
 
+def saturated(folder):
+    """Steps of a range that is known at run time only, of a Tanh that is -1 or 1 nearly everywhere: 127.5 steps."""
+    random = np.random.default_rng(0)
+    weights = {"zero": np.int8(0), "step": np.float32(0.01), "b": random.standard_normal(32).astype(np.float32)}
+    for name, size in {"w1": (24, 32), "w2": (32, 6)}.items():
+        weights[name] = random.integers(-100, 100, size).astype(np.int8)
+
+    def product(x, w, y):
+        made = [x + end for end in ("_q", "_step", "_zero", "_sum", "_float", "_scale")]
+        return [
+            helper.make_node("DynamicQuantizeLinear", [x], made[:3], x + "_quantize"),
+            helper.make_node("MatMulInteger", [made[0], w, made[2], "zero"], [made[3]], x + "_product"),
+            helper.make_node("Cast", [made[3]], [made[4]], x + "_cast", to=TensorProto.FLOAT),
+            helper.make_node("Mul", [made[1], "step"], [made[5]], x + "_scale"),
+            helper.make_node("Mul", [made[4], made[5]], [y], y + "_end"),
+        ]
+
+    nodes = product("x", "w1", "h")
+    nodes += [helper.make_node("Add", ["h", "b"], ["sum"], "add"), helper.make_node("Tanh", ["sum"], ["t"], "tanh")]
+    nodes += product("t", "w2", "y")
+    return save(folder, "saturated", nodes, [value("x", [2, 5, 24])], [value("y", [2, 5, 6])], weights)
+
+
+def test_values_between_two_steps_of_a_dynamic_range_are_right(well, tmp_path):
+    well("split", saturated(tmp_path), "--backend", "openvino", "-o", "p.penstock")
+    verdicts = [well("verify", "p.penstock", "--seed", str(seed), "--json").json["verdict"] for seed in range(6)]
+    assert verdicts == ["right"] * 6
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "swapped"])
+def test_a_fault_among_values_between_two_steps_is_refused(penstock, well, synthetic_backends, tmp_path, fault):
+    synthetic_backends(a={"faults": [{"do": fault, "on": "*"}]})
+    well("split", saturated(tmp_path), "--backend", "synthetic_a", "-o", "p.penstock")
+    outcome = penstock("verify", "p.penstock", "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
+
+
 def values_of(well, package, tmp_path):
     well("run", package, "--frames", "4", "--output", "out.npz")
     with np.load(tmp_path / "out.npz") as out:

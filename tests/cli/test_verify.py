@@ -65,6 +65,17 @@ def test_all_frames_are_judged_and_measured_though_a_policy_would_drop_them(well
     assert all(run["frames_per_second"] > 0 for run in measured["runs"])
 
 
+def test_a_model_of_other_shapes_is_called_another(penstock, package, tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    save(tmp_path, "other", nodes, [value("x", ["n", 6])], [value("y", ["n", 6])])
+    outcome = penstock("verify", package, "--model", "other.onnx", "--json")
+    assert "'other.onnx' is not the model that the package was made from" in outcome.err
+    (output,) = outcome.json["outputs"]
+    assert (outcome.code, output["verdict"], output["values"]) == (3, "inconclusive", 0)
+    refused = penstock("bench", package, "--model", "other.onnx")
+    assert "--model 'other.onnx': not the model that package" in refused.error
+
+
 def test_another_models_outputs_are_not_equal(penstock, package, chain, tmp_path):
     model = onnx.load(chain)
     for tensor in model.graph.initializer:

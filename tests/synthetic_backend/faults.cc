@@ -134,6 +134,7 @@ void Faults::spoil(std::int64_t time, std::span<Tensor* const> outputs, Past& pa
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       auto& output = *outputs[i];
       if (output.kind() != Tensor::Kind::kDense || bits_of(output.dtype()) < 8) continue;
+      if (output.count() <= fault.above) continue;
       const auto wrong = spoiled(fault, output, i, before);
       std::memcpy(output.data(), wrong.data(), std::min(wrong.bytes(), output.bytes()));
     }

@@ -53,7 +53,7 @@ void read_text(const Field& object, std::string_view name, std::string& text) {
 }
 
 Fault read_fault(const Field& field) {
-  field.only({"do", "on", "nodes", "when", "after", "by", "bytes"});
+  field.only({"do", "on", "nodes", "when", "after", "by", "above", "bytes"});
   Fault fault;
   const auto kind = field.at("do").string();
   const auto* const known = std::ranges::find(kKinds, kind, &decltype(kKinds)::value_type::first);
@@ -71,6 +71,9 @@ Fault read_fault(const Field& field) {
   }
   if (const auto after = field.find("after")) fault.after = after->integer(0, kMost);
   if (const auto by = field.find("by")) fault.by = by->number();
+  if (const auto above = field.find("above")) {
+    fault.above = static_cast<std::size_t>(above->integer(0, kMost));
+  }
   if (const auto bytes = field.find("bytes")) {
     fault.bytes = static_cast<std::uint64_t>(bytes->integer(0, kMost));
   }

@@ -43,6 +43,7 @@ struct Fault {
   bool at_compile = false;  ///< Otherwise in a run.
   std::int64_t after = 0;   ///< Runs of a context (or compilations) that go well before.
   double by = 1;
+  std::size_t above = 0;             ///< Only outputs of more elements are wrong.
   std::uint64_t bytes = UINT64_MAX;  ///< Where kEatMemory stops and goes on as if nothing was.
 };
 

@@ -80,7 +80,7 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
         concat(given.size() - kept.size(), " of ", given.size(),
                " frames did not come out and are left out; the first: ", first->message());
   }
-  recording.ring = frames::repeated(std::move(kept), kRing);
+  recording.ring = frames::repeated(std::move(kept), kRing, !shown.states.empty());
   for (const auto& stage : (*pipeline)->stats().stages) {
     recording.seconds[stage.name] = stage.compute_infer.p50_ns / 1e9;
   }

@@ -99,7 +99,7 @@ Status Tuner::prepare() {
   PENSTOCK_TRY(written_, pack(tuning_.app, tuning_.backends, tuning_.functions));
   if (!tuning_.options.frames.empty()) {
     PENSTOCK_CHECK_OK(frames::check_frames(written_.plan.inputs, tuning_.options.frames));
-    frames_ = frames::repeated(tuning_.options.frames, kRing);
+    frames_ = frames::repeated(tuning_.options.frames, kRing, !written_.plan.states.empty());
     return {};
   }
   PENSTOCK_TRY(frames_, frames::random_frames(written_.plan.inputs, tuning_.options.random, kRing));

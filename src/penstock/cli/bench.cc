@@ -289,7 +289,7 @@ Status check_outputs(const BenchOptions& options, const plan::Package& package,
 Result<measure::Ring> ring_of(const plan::Plan& plan, const frames::SourceOptions& inputs,
                               const measure::Ring& given) {
   if (given.empty()) return frames::random_frames(plan.inputs, inputs.random, kRing);
-  return frames::repeated(given, kRing);
+  return frames::repeated(given, kRing, !plan.states.empty());
 }
 
 /// On a thread that may run on the plan's CPUs only, so that no side has more than the others.

@@ -55,6 +55,7 @@ std::string verdict_text(const measure::VerifyReport& report) {
 void log_findings(const measure::VerifyReport& report) {
   for (const auto& problem : report.problems()) spdlog::error("{}", problem);
   if (report.unjudged > 0) spdlog::warn("inconclusive: {}", report.why_unjudged);
+  if (report.unjudged == report.frames && report.frames > 0) return;
   for (const auto& output : report.verdict.outputs) {
     if (output.finding == measure::Finding::kInconclusive) {
       spdlog::warn("inconclusive: {}", output.reason);

@@ -29,7 +29,8 @@ void add(const Tensor& tensor, Sha256& digest) {
 
 }  // namespace
 
-std::vector<Frame> repeated(std::vector<Frame> frames, std::size_t least) {
+std::vector<Frame> repeated(std::vector<Frame> frames, std::size_t least, bool sequence) {
+  if (sequence) return frames;
   const std::size_t given = frames.size();
   for (std::size_t i = given; i < least; ++i) frames.push_back(frames[i % given]);
   return frames;

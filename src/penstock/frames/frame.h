@@ -12,8 +12,9 @@ namespace penstock::frames {
 /// One tensor for each input, in the order of the plan's inputs.
 using Frame = std::vector<Tensor>;
 
-/// The frames again from the first on until there are `least`. \pre  there is one.
-std::vector<Frame> repeated(std::vector<Frame> frames, std::size_t least);
+/// The frames again from the first on until there are `least`; a `sequence` stays as it is, as who
+/// begins it again begins its states too. \pre  there is one.
+std::vector<Frame> repeated(std::vector<Frame> frames, std::size_t least, bool sequence);
 
 /// SHA-256 of all types and values, in hexadecimal.
 std::string digest_of(const std::vector<Frame>& frames);

@@ -202,6 +202,32 @@ Faults faults_of(Graph& graph) {
   return faults;
 }
 
+/// Whether an axis that was open is 1 in one, where the other, a constant, has more: it would be
+/// repeated, as one patch for all positions of a picture.
+bool is_repeated(const Type& open, const Type& sized, const Type& constant) {
+  const auto rank = sized.dims.size(), other = constant.dims.size();
+  for (std::size_t i = 1; i <= std::min(rank, other); ++i) {
+    const auto& dim = sized.dims[rank - i];
+    const bool was_open = open.dims.size() == rank && !open.dims[rank - i].fixed();
+    if (was_open && dim.fixed() && dim.size == 1 && constant.dims[other - i].size > 1) return true;
+  }
+  return false;
+}
+
+/// Whether a sum or a product with a constant does so. `open`: the same without sizes.
+bool has_repeated(const Graph& open, const Graph& sized) {
+  constexpr std::string_view kOps[] = {"Add", "Sub", "Mul", "Div"};
+  return std::ranges::any_of(sized.nodes, [&](const Node& node) {
+    if (std::ranges::count(kOps, node.op) == 0 || node.inputs.size() != 2) return false;
+    const auto [a, b] = std::pair(node.inputs[0], node.inputs[1]);
+    const auto repeats = [&](ValueId one, ValueId other) {
+      return sized.value(other).constant &&
+             is_repeated(open.value(one).type, sized.value(one).type, sized.value(other).type);
+    };
+    return repeats(a, b) || repeats(b, a);
+  });
+}
+
 /// Of a symbol or a number.
 std::optional<std::int64_t> size_of_word(std::string_view word, const SizesOfSymbols& known) {
   const auto first = word.find_first_not_of(' ');
@@ -257,6 +283,7 @@ class Sizing {
   }
 
   [[nodiscard]] const Faults& faults() const { return faults_; }
+  [[nodiscard]] const Graph& sized() const { return sized_; }
   /// Whether some dimension is another than the one that was tried.
   [[nodiscard]] bool has_sums() const { return has_sums_; }
 
@@ -312,10 +339,19 @@ void find_sizes(Graph& graph) {
   const auto& sizes = pictures ? std::span<const std::int64_t>(kSizesOfPictures) : kSizes;
   Graph tried = open;
   const auto already = faults_of(tried);  // Whatever the sizes.
+  std::optional<Sizing> taken;
+  std::int64_t taken_size = 0;
   for (const auto size : sizes) {
-    const Sizing sizing(open, known, size);
+    Sizing sizing(open, known, size);
     if (sizing.faults().more_than(already)) continue;
-    if (size != 1 || sizing.has_sums() || !known.empty()) sizing.note_in(graph);
+    const bool repeated = has_repeated(tried, sizing.sized());
+    if (repeated && taken) continue;
+    taken = std::move(sizing);
+    taken_size = size;
+    if (!repeated) break;
+  }
+  if (taken) {
+    if (taken_size != 1 || taken->has_sums() || !known.empty()) taken->note_in(graph);
     return;
   }
   if (!known.empty()) Sizing(open, known, 1).note_in(graph);

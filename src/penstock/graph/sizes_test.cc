@@ -62,6 +62,25 @@ TEST(Sizes, AreSuchAsReshapesTake) {
             "1x3x28x28");
 }
 
+TEST(Sizes, AreRatherThoseOfWhichAConstantHasAsMany) {
+  // 14 x 14 patches of 16 x 16, each with its place; of 28 x 28 there is one, for all places.
+  const auto patches = [](const std::string& places) {
+    return size_in(concat(R"((float[n, 3, h, w] x) => (float[n, 3, m] y)
+      <int64[3] rows = {0, 3, -1}, float[1, 1, 196] places = {)",
+                          places, R"(}> {
+        a = MaxPool<kernel_shape = [16, 16], strides = [16, 16]>(x)
+        b = Reshape(a, rows)
+        y = Add(b, places) })"));
+  };
+  std::string places = "0";
+  for (int i = 1; i < 196; ++i) places += ", 0";
+  EXPECT_EQ(patches(places), "1x3x224x224");
+  // No size of the list makes 5 x 5: then it is one that fits.
+  EXPECT_EQ(size_in(R"((float[n, t] x) => (float[n, t] y) <float[7] c = {1, 2, 3, 4, 5, 6, 7}> {
+        y = Add(x, c) })"),
+            "1x1");
+}
+
 TEST(Sizes, AreLongEnoughForWindows) {
   EXPECT_EQ(size_in(R"((float[1, 1, t] x, float[4, 1, 30] k) => (float[1, 4, s] y) {
         y = Conv(x, k) })"),

@@ -19,6 +19,9 @@ constexpr double kMostJumping = 0.75;
 constexpr double kMostSure = 0.5;
 /// Of the frames that differ, those in which no disturbed reference does.
 constexpr double kMostStrange = 0.25;
+/// Of all frames, those that differ: so few need not be those of one disturbed reference, as where
+/// each of two ties is another's.
+constexpr double kFewFrames = 0.125;
 /// By how much another engine may jump more often or further: it rounds at each node.
 constexpr double kOwnMargin = 2;
 /// By how much frames differ that can be told apart, in what the reference differs by from itself.
@@ -210,6 +213,7 @@ class Look {
     for (std::size_t i = 0; i < own_.size(); ++i) {
       const auto& found = frame.found[i];
       found_[i].all.add(found, has_size(frame.expected[i]));
+      ++found_[i].frames;
       found_[i].differing += found.mismatches > 0 ? 1 : 0;
       found_[i].strange += found.mismatches > 0 && !jumped_[i] ? 1 : 0;
       plant(i, f);
@@ -313,6 +317,12 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all) {
       std::min(std::max({kOwnMargin * mean, mean + 3 * deviation_of(shares), most}), kMostJumping);
   const bool strange =
       static_cast<double>(found.strange) > kMostStrange * static_cast<double>(found.differing);
+  const auto differing = static_cast<double>(found.differing);
+  const auto frames = static_cast<double>(found.frames);
+  const bool all_alike = own.selves.size() == all.selves.size();
+  if (all_alike && found.strange == 0 && differing <= kFewFrames * frames) {
+    verdict.share = std::max(verdict.share, own.most_in_frame * differing / frames);
+  }
   if (equals_another(found, found.rate)) {
     verdict.likeness = Likeness::kOwn;
     verdict.share = std::min(kLuck * most, 1.0);

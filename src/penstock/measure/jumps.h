@@ -43,7 +43,8 @@ struct OwnJumps {
 /// What a pipeline shows of it on the same frames.
 struct FoundJumps {
   Differences all;
-  std::size_t differing = 0;  ///< Frames that have values outside.
+  std::size_t frames = 0;
+  std::size_t differing = 0;  ///< Of these, those that have values outside.
   std::size_t strange = 0;    ///< Of these, those in which no disturbed reference has.
   /// From each of the other references, which are right as well.
   std::vector<Differences> from_others = {};
@@ -66,13 +67,14 @@ struct JumpVerdict {
 };
 
 /// Compares how often values jump and how far. Allowed are twice what a disturbed reference shows
-/// on average, or three deviations more, or what one of them shows, each at most twice as far; for
-/// kOwn at most half of the values, and nearer to the reference than to bf16 both in how many jump
-/// and in how far. kOwn needs that the same limits refuse bf16, frames that change places, zeros,
-/// shifted values and one wrong block, each in half of the places where it is planted, and that
-/// frames differ ten times as much as the reference from itself. What equals one of the
-/// other references is kOwn: an optimised run of quantised nodes may round all frames otherwise.
-/// A way in which the reference differs from itself more than its frames do counts for nothing.
+/// on average, or three deviations more, or what one of them shows, or where an eighth of the
+/// frames differs at most, what it shows in so many; each at most twice as far; for kOwn at most
+/// half of the values, and nearer to the reference than to bf16 both in how many jump and in how
+/// far. kOwn needs that the same limits refuse bf16, frames that change places, zeros, shifted
+/// values and one wrong block, each in half of the places where it is planted, and that frames
+/// differ ten times as much as the reference from itself. What equals one of the other references
+/// is kOwn: an optimised run of quantised nodes may round all frames otherwise. A way in which the
+/// reference differs from itself more than its frames do counts for nothing.
 JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all);
 
 /// One frame of a trial.

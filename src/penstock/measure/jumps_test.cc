@@ -66,6 +66,23 @@ TEST(Jumps, AreAFaultInFramesInWhichTheReferenceIsSteady) {
   EXPECT_EQ(likeness(here, jumping()), Likeness::kNone);
 }
 
+TEST(Jumps, OfFewFramesNeedNotBeThoseOfOneDisturbedReference) {
+  auto own = jumping();
+  own.selves.assign(11, some(0, 0));
+  own.selves.insert(own.selves.end(), {some(0.04, 0.1), some(0.04, 0.1), some(0.04, 0.1)});
+  own.selves.push_back(some(0.025, 0.1));  // In another frame.
+  own.most_in_frame = 0.8;
+  auto here = found(0.065, 0.1);
+  here.differing = 2;
+  here.frames = 20;
+  EXPECT_EQ(likeness(here, own), Likeness::kOwn);
+  here.frames = 10;
+  EXPECT_EQ(likeness(here, own), Likeness::kNone);
+  here.frames = 20;
+  here.all = some(0.085, 0.1);  // More than the frames could have.
+  EXPECT_EQ(likeness(here, own), Likeness::kNone);
+}
+
 TEST(Jumps, AreAFaultWhereTheReferenceHasNone) {
   OwnJumps own = jumping();
   for (auto& self : own.selves) self = some(0, 0);

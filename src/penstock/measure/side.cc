@@ -65,6 +65,7 @@ class PipelineSide final : public Side {
         in_flight_(in_flight),
         streams_(static_cast<std::size_t>(
             std::clamp(pipeline.plan().streams.most, 1, std::max(in_flight, 1)))),
+        restarts_(have_open_states(pipeline.plan())),
         name_(std::move(name)) {}
 
   std::string name() const override { return name_; }
@@ -75,6 +76,7 @@ class PipelineSide final : public Side {
   int in_flight() const override { return in_flight_; }
 
   Result<Sample> measure(const Round& round) override {
+    if (restarts_) next_ = 0;  // Others may have run frames of their own.
     Sample sample;
     sample.latencies_ns.reserve(kLatenciesExpected);
     PENSTOCK_CHECK_OK(run_until(Clock::now() + round.warm_up, round, nullptr));
@@ -95,7 +97,9 @@ class PipelineSide final : public Side {
     int after_end = 0;
     for (bool first = true;; first = false) {
       const bool at_end = !first && (Clock::now() >= end || round.stopped());
-      for (; flying_ < in_flight_; ++flying_) PENSTOCK_CHECK_OK(push());
+      for (; flying_ < in_flight_ && (flying_ == 0 || !begins_anew()); ++flying_) {
+        PENSTOCK_CHECK_OK(push());
+      }
       if (at_end && ++after_end > in_flight_) return {};
       auto latency = pop(at_end ? pipeline::kNoWait : pipeline::kForever);
       if (!latency && at_end && latency.error().code == Code::kDeadlineExceeded) return {};
@@ -105,7 +109,14 @@ class PipelineSide final : public Side {
     }
   }
 
+  /// With the next frame, once nothing is in flight. Sequences of states of fixed sizes run on,
+  /// as an empty pipeline would cost time.
+  [[nodiscard]] bool begins_anew() const {
+    return restarts_ && next_ % (streams_ * ring_.size()) == 0;
+  }
+
   Status push() {
+    if (begins_anew()) PENSTOCK_CHECK_OK(pipeline_.reset_states());
     const auto& frame = ring_[next_ / streams_ % ring_.size()];
     const auto pushed = pipeline_.push(frame, pipeline::kPatient, {.stream = next_++ % streams_});
     if (pushed) return {};
@@ -123,6 +134,7 @@ class PipelineSide final : public Side {
   const Ring& ring_;
   int in_flight_;
   const std::size_t streams_;
+  const bool restarts_;
   std::string name_;
   int flying_ = 0;
   std::size_t next_ = 0;
@@ -174,6 +186,7 @@ struct Session {
 
   /// The inputs of a frame of the ring. They hold until the next call.
   std::span<const Tensor* const> inputs_of(std::size_t number) {
+    if (number % ring.size() == 0) states.begin_sequence();
     auto& inputs = ring[number % ring.size()];
     for (const auto& [input, state] : reads) inputs[input] = &states.value(state);
     return inputs;

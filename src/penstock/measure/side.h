@@ -46,7 +46,8 @@ using Sides = std::vector<std::unique_ptr<Side>>;
 
 /// The pipeline, from the calling thread. Where its plan has several streams, as many of them as
 /// have a frame in flight take turns, and each gets the ring's frames in order; frames a second are
-/// of all together. Borrows both.
+/// of all together. Where states grow, they begin anew with the ring, as they do in all other sides
+/// that have states. Borrows both.
 std::unique_ptr<Side> pipeline_side(pipeline::Pipeline& pipeline, const Ring& ring, int in_flight,
                                     std::string name = "penstock");
 

@@ -11,6 +11,9 @@
 
 namespace penstock::measure {
 
+/// Whether the size of a state may change from frame to frame, as a cache grows.
+bool have_open_states(const plan::Plan& plan);
+
 /// What the next frame of each stream reads of each state.
 class States {
  public:

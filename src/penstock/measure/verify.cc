@@ -22,6 +22,7 @@ class Run {
     for (std::uint64_t number = 0; number < setting_.frames && !setting_.stopped(); ++number) {
       PENSTOCK_TRY(auto inputs, setting_.frame(number));
       PENSTOCK_CHECK_OK(end_burst());
+      PENSTOCK_CHECK_OK(begin_sequence(number));
       const auto stream = number % setting_.streams;
       PENSTOCK_CHECK_OK(push(inputs, stream));
       waiting_.push_back({std::move(inputs), stream});
@@ -36,6 +37,12 @@ class Run {
 
   VerifyReport report() {
     report_.verdict = trial_.verdict();
+    const bool none = report_.frames > 0 && report_.unjudged == report_.frames;
+    for (auto& output : report_.verdict.outputs) {
+      if (!none) break;
+      output.finding = Finding::kInconclusive;
+      output.reason = "no frame was compared";
+    }
     return std::move(report_);
   }
 
@@ -47,6 +54,15 @@ class Run {
     ++burst_;
     while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
     return {};
+  }
+
+  /// Where one is over, once nothing is in flight.
+  Status begin_sequence(std::uint64_t number) {
+    const auto length = setting_.sequence * setting_.streams;
+    if (length == 0 || number == 0 || number % length != 0) return {};
+    while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
+    PENSTOCK_CHECK_OK(setting_.reference.begin_sequence());
+    return setting_.pipeline.reset_states();
   }
 
   Status push(const frames::Frame& inputs, std::uint64_t stream) {

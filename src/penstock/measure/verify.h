@@ -22,6 +22,9 @@ struct Verification {
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
   std::uint64_t streams = 1;  ///< They take turns, frame by frame.
+  /// How many frames of a stream follow each other; the next begins with the states' initial
+  /// values. 0: all do.
+  std::uint64_t sequence = 0;
   /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
   std::vector<std::size_t> bursts;
   const std::vector<plan::TensorInfo>& inputs;

@@ -97,6 +97,7 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
        .frame = [&](auto number) { return frame_of(options, plan, number, streams); },
        .frames = frames,
        .streams = streams,
+       .sequence = plan.states.empty() ? 0 : options.given.size(),
        .bursts = bursts_of(of.pipeline),
        .inputs = plan.inputs,
        .bound = plan::names_of_bound(plan.bound_inputs),

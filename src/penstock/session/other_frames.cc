@@ -109,26 +109,10 @@ void take_more_telling(measure::VerifyReport& report, measure::VerifyReport othe
   }
 }
 
-/// The first others that the network takes, in its reference; nothing where it takes none.
-std::optional<std::vector<plan::TensorInfo>> find_other_sizes(const VerifyRun& usual) {
-  const auto& inputs = usual.package.plan.inputs;
-  const auto takes = [&](const std::vector<plan::TensorInfo>& others) {
-    const auto frames = frames::random_frames(others, usual.options.random, kTaken);
-    const auto comes_out = [&](const auto& frame) { return bool(usual.reference.run(frame)); };
-    return frames && usual.reference.begin_sequence() && std::ranges::all_of(*frames, comes_out);
-  };
-  for (const auto size : longest_of(inputs) > kLong ? std::span(kTimes).last(1) : kTimes) {
-    for (const auto first : kTimesFirst) {
-      auto others = of_other_sizes(inputs, {size, first});
-      if (others && !usual.options.stopped() && takes(*others)) return others;
-    }
-  }
-  return {};
-}
-
 /// Nothing where the network takes none, or where what is allowed cannot be measured on them.
 Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& usual) {
-  auto inputs = find_other_sizes(usual);
+  auto inputs = find_other_sizes(usual.package.plan.inputs, usual.options.random, usual.reference,
+                                 usual.options.stopped);
   if (!inputs) return std::optional<measure::VerifyReport>();
   plan::Package package = usual.package;
   package.plan.inputs = *std::move(inputs);
@@ -145,6 +129,33 @@ Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& 
 }
 
 }  // namespace
+
+std::optional<std::vector<plan::TensorInfo>> find_other_sizes(
+    const std::vector<plan::TensorInfo>& inputs, const frames::RandomValues& random,
+    measure::Reference& reference, const std::function<bool()>& stopped) {
+  const auto takes = [&](const std::vector<plan::TensorInfo>& others) {
+    const auto frames = frames::random_frames(others, random, kTaken);
+    const auto comes_out = [&](const auto& frame) { return bool(reference.run(frame)); };
+    return frames && reference.begin_sequence() && std::ranges::all_of(*frames, comes_out);
+  };
+  for (const auto size : longest_of(inputs) > kLong ? std::span(kTimes).last(1) : kTimes) {
+    for (const auto first : kTimesFirst) {
+      auto others = of_other_sizes(inputs, {size, first});
+      if (others && !stopped() && takes(*others)) return others;
+    }
+  }
+  return {};
+}
+
+bool have_other_sizes(const std::vector<plan::TensorInfo>& inputs) {
+  return of_other_sizes(inputs, {.size = 2, .first = 2}).has_value();
+}
+
+std::string tell_usual_sizes(const std::vector<plan::TensorInfo>& inputs) {
+  return concat("sizes are open, but frames of ", join(frames::open_sizes(inputs), ", "),
+                " alone were tried, as the network takes no others that were: give sizes (",
+                OptionName::kShapes, ") or frames (", OptionName::kFrames, ")");
+}
 
 Status try_other_scales(const VerifyRun& usual, measure::VerifyReport& report) {
   auto options = usual.options;
@@ -177,16 +188,14 @@ Status try_other_scales(const VerifyRun& usual, measure::VerifyReport& report) {
 Status try_other_sizes(const VerifyRun& usual, measure::VerifyReport& report,
                        const std::function<void(const std::string&)>& warn) {
   const auto& inputs = usual.package.plan.inputs;
-  if (!of_other_sizes(inputs, {.size = 2, .first = 2})) return {};
+  if (!have_other_sizes(inputs)) return {};
   PENSTOCK_TRY(auto found, judge_other_sizes(usual));
   if (usual.options.stopped()) return {};
   if (found) {
     report.other_sizes = found->other_sizes;
     take_more_telling(report, *std::move(found));
   } else if (warn) {
-    warn(concat("sizes are open, but frames of ", join(frames::open_sizes(inputs), ", "),
-                " alone were tried, as the network takes no others that were: give sizes (",
-                OptionName::kShapes, ") or frames (", OptionName::kFrames, ")"));
+    warn(tell_usual_sizes(inputs));
   }
   return {};
 }

@@ -282,6 +282,26 @@ Status check_model(const fs::path& file) {
   return std::move(error).within({Where::kFile, file.string()});
 }
 
+namespace {
+
+/// Whether the model, as nobody shaped it, has an input or output of another type than the plan's.
+bool has_other_ends(const fs::path& file, const plan::Package& package,
+                    const backend::Registry& backends) {
+  graph::ImportOptions import;
+  import.as_is = true;
+  const auto graph = import_model(file, import, backends);
+  if (!graph) return false;
+  const auto is_other = [&](graph::ValueId id) {
+    const auto& value = graph->value(id);
+    const auto* const info = package.plan.find_tensor(value.name);
+    return info != nullptr && !plan::agree(info->type, value.type);
+  };
+  return std::ranges::any_of(graph->inputs, is_other) ||
+         std::ranges::any_of(graph->outputs, is_other);
+}
+
+}  // namespace
+
 Match match_model(const fs::path& file, const plan::Package& package,
                   const backend::Registry& backends) {
   const auto& plan = package.plan;
@@ -305,7 +325,7 @@ Match match_model(const fs::path& file, const plan::Package& package,
   for (const bool as_is : {false, true}) {
     import.as_is = as_is;
     const auto graph = import_model(file, import, backends);
-    if (!graph) return Match::kUnknown;
+    if (!graph) return has_other_ends(file, package, backends) ? Match::kOther : Match::kUnknown;
     if (graph::canonical_hash(graph::Subgraph::whole(*graph)) == plan.model_hash) {
       return Match::kSame;
     }

@@ -6,12 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "penstock/base/files.h"
 #include "penstock/base/words.h"
+#include "penstock/graph/dynamic_steps.h"
 #include "penstock/graph/noise.h"
 #include "penstock/graph/subgraph.h"
 #include "penstock/graph/writer.h"
@@ -74,11 +76,21 @@ void part_steps(graph::Graph& graph) {
   }
 }
 
-/// Of the constants that nodes round by; returns how many.
-std::size_t shake_constants(graph::Graph& graph, std::uint64_t way) {
+/// Of a step that is computed: up and down where values are rounded and where the zero point is,
+/// alike, against each other, or of the zero point alone.
+graph::StepFactors shaken_step(std::uint64_t way, std::size_t i) {
+  const float up = way % 2 == 0 ? 1 : -1;
+  const auto by = [](float units) { return 1 + units * kUnits * 0x1p-23F; };
+  constexpr float kOthers[] = {1, -1, 0};
+  return {by(up), by(up * kOthers[(way / 2 + i) % std::size(kOthers)])};
+}
+
+/// Of what nodes round by; returns how many.
+std::size_t shake_steps(graph::Graph& graph, std::uint64_t way) {
   const std::uint64_t pair = 1 + way / 2;
+  std::size_t changed =
+      graph::write_dynamic_steps(graph, [way](std::size_t i) { return shaken_step(way, i); });
   part_steps(graph);
-  std::size_t changed = 0;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     auto& value = graph.values[i];
     if (!value.constant) continue;
@@ -128,9 +140,8 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
     all.emplace_back([model, &package, &backends, settings,
                       way]() -> Result<std::unique_ptr<measure::Reference>> {
       PENSTOCK_TRY(const auto shaken,
-                   changed_copy(model, package, backends, nullptr, [way](graph::Graph& graph) {
-                     return shake_constants(graph, way);
-                   }));
+                   changed_copy(model, package, backends, nullptr,
+                                [way](graph::Graph& graph) { return shake_steps(graph, way); }));
       return measure::whole_reference(shaken.file, package, backends, settings);
     });
   }

@@ -18,10 +18,11 @@ class WeightStore;
 /// in the last place larger or smaller, in a few ways: where a quantised network rounds what
 /// lies just between two steps, as half of a sum of two equal scales does, changed inputs show
 /// nothing and changed scales do. A size that several nodes read changes for each of them by
-/// itself. Weights of f16 change by one unit, as their sums are rounded to f16 behind inputs of
-/// which an average shows nothing. No other constant: an exponent of 2 that is none any more makes
-/// NaN of what is below 0. For Trial::look_again(). Making one fails where there is neither, the
-/// model is large (256 MiB), or an engine refuses it. What it refers to outlives them.
+/// itself, and one that DynamicQuantizeLinear computes for its values and its zero point. Weights
+/// of f16 change by one unit, as their sums are rounded to f16 behind inputs of which an average
+/// shows nothing. No other constant: an exponent of 2 that is none any more makes NaN of what is
+/// below 0. For Trial::look_again(). Making one fails where there is neither, the model is large
+/// (256 MiB), or an engine refuses it. What it refers to outlives them.
 std::vector<measure::MakeReference> shaken_references(const std::filesystem::path& model,
                                                       const plan::Package& package,
                                                       const backend::Registry& backends,

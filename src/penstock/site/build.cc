@@ -155,8 +155,8 @@ class SiteBuild {
       auto taken = tune::take_frames(options_.build, file_.file, whole_, backends_);
       for (const auto& note : taken.notes) options_.build.warn(note);
       report_.notes.insert(report_.notes.end(), taken.notes.begin(), taken.notes.end());
-      const bool sequence = !options_.build.states.empty();
-      ring_ = frames::repeated(tune::judged_first(std::move(taken.frames), sequence), kRing);
+      ring_ = frames::repeated(tune::judged_first(std::move(taken.frames), whole_.plan), kRing,
+                               !whole_.plan.states.empty());
     }
     const auto tolerance = Tolerance::of(options_.build.tolerance.value_or(Tolerance().relative));
     auto gate = tune::Gate::create(

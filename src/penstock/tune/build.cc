@@ -14,6 +14,7 @@
 #include "penstock/tune/describe.h"
 #include "penstock/tune/last_comparison.h"
 #include "penstock/tune/limits.h"
+#include "penstock/tune/other_sizes.h"
 #include "penstock/tune/outcome.h"
 #include "penstock/tune/prepare.h"
 #include "penstock/tune/proposals.h"
@@ -79,6 +80,7 @@ void Build::let_go() {
   context_.simple->rest();
   context_.profiler->rest();
   context_.profiler->options().weights = nullptr;
+  context_.other_sizes.reset();
   context_.whole.files.reset();
   context_.weights.reset();
 }
@@ -111,6 +113,8 @@ Result<bool> Build::recall() {
   }
   PENSTOCK_TRY(const auto place, context_.contest->enter(std::move(outcome->contestant)));
   if (!context_.contest->entries()[place].way.failure.empty()) return false;
+  PENSTOCK_TRY(const bool stands, stands_other_sizes(context_));
+  if (!stands) return false;
   const auto compared = run_simple(context_, context_.final_seconds());
   if (!compared && compared.error().code != Code::kCancelled) {
     context_.simple->rest();

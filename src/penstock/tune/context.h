@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,14 @@ namespace penstock::tune {
 
 /// The engine that tells what is right.
 inline constexpr const char* kSureEngine = "onnxruntime";
+
+/// Of random frames other than those that are measured: see stands_other_sizes().
+struct OtherSizes {
+  plan::Package package;        ///< The network in one stage, of these sizes.
+  measure::Ring ring;           ///< Empty: the network takes no others.
+  std::optional<Gate> gate;     ///< Refers to both.
+  std::set<std::size_t> right;  ///< Entries of the contest that were judged.
+};
 
 /// Made by prepare(); what is optional or a pointer is there from then on. Borrows what it is made
 /// with. One thread.
@@ -91,6 +100,7 @@ struct Context {
   cost::Activations::Kept kept = cost::Activations::Kept::kSizes;  ///< Of what nodes make,
   std::optional<cost::Activations> activations;                    ///< of the first frames.
   std::optional<Gate> gate;
+  std::unique_ptr<OtherSizes> other_sizes;  ///< Once a plan was judged on them.
   std::optional<Pipelines> runners;
   std::optional<Contest> contest;
   std::unique_ptr<cost::Profiler> profiler;

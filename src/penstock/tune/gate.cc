@@ -8,6 +8,7 @@
 
 #include "penstock/frames/random.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
@@ -44,7 +45,9 @@ class Resting final : public measure::Reference {
 
 }  // namespace
 
-measure::Ring judged_first(measure::Ring frames, bool sequence) {
+measure::Ring judged_first(measure::Ring frames, const plan::Plan& plan) {
+  if (measure::have_open_states(plan)) return frames;
+  const bool sequence = !plan.states.empty();
   return measure::with_telling_first(std::move(frames), sequence ? kSequenceFrames : kGateFrames,
                                      sequence);
 }

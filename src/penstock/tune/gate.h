@@ -20,9 +20,9 @@ namespace penstock::tune {
 inline constexpr std::size_t kGateFrames = 4;
 inline constexpr std::size_t kSequenceFrames = 16;  ///< Of networks whose errors add up in states.
 
-/// The user's frames, first those that the gate looks at: which say the most. `sequence`: there
-/// are states.
-measure::Ring judged_first(measure::Ring frames, bool sequence);
+/// The user's frames, first those that the gate looks at: which say the most. A sequence begins
+/// later then; not where states grow, which frames in its middle count on.
+measure::Ring judged_first(measure::Ring frames, const plan::Plan& plan);
 
 /// The judge's reference is the whole model, the file as it is, in ONNX Runtime without
 /// optimisation, for the first frames of a ring, which are a sequence.

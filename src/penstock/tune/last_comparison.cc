@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/tune/other_sizes.h"
 #include "penstock/tune/steady.h"
 
 namespace penstock::tune {
@@ -57,8 +58,12 @@ Status check_parts(Context& context) {
   while (const auto best = contest.best()) {
     PENSTOCK_TRY(const auto failure,
                  failure_of(*context.parts, contest.entries()[*best].contestant.split.stages));
-    if (failure.empty()) return {};
-    contest.refuse(*best, failure);
+    if (!failure.empty()) {
+      contest.refuse(*best, failure);
+      continue;
+    }
+    PENSTOCK_TRY(const bool stands, stands_other_sizes(context));
+    if (stands) return {};
   }
   return no_plan(context);
 }

@@ -7,8 +7,9 @@
 
 namespace penstock::tune {
 
-/// The parts of the best plan by themselves: the gate knows the whole only. A plan with a wrong
-/// part leaves its place to the next. \error no_plan()
+/// The parts of the best plan by themselves: the gate knows the whole only; then the plan on frames
+/// of other sizes. A plan with a wrong part, or that is wrong there, leaves its place to the next.
+/// \error no_plan()
 Status check_parts(Context& context);
 
 /// The simple ways and the best plan in turn, into report.now. A plan that fails leaves its place

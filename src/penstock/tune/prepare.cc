@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ranges>
 
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
@@ -149,10 +150,9 @@ Status take_activations(Context& context, std::size_t count) {
   using Kept = cost::Activations::Kept;
   const bool random = context.options.frames.empty();
   auto digest = random ? std::string() : frames::digest_of(context.ring);
-  const auto taken = context.options.states.empty()
-                         ? typical_first(context.ring, count)
-                         : measure::Ring(context.ring.begin(),
-                                         context.ring.begin() + static_cast<std::ptrdiff_t>(count));
+  const auto first = context.ring | std::views::take(count);
+  const auto taken = context.options.states.empty() ? typical_first(context.ring, count)
+                                                    : measure::Ring(first.begin(), first.end());
   auto frames =
       with_states({context.graph, context.file.file, context.whole, context.backends}, taken);
   if (!frames) return std::move(frames).error().within({Where::kWay, "reference"});
@@ -168,8 +168,9 @@ Status take_first_activations(Context& context) {
   return take_activations(context, context.options.states.empty() ? kPartFrames : 1);
 }
 
-measure::Ring ring_of(const Options& options, measure::Ring frames) {
-  return frames::repeated(judged_first(std::move(frames), !options.states.empty()), kRing);
+measure::Ring ring_of(const Context& context, measure::Ring frames) {
+  const auto& plan = context.whole.plan;
+  return frames::repeated(judged_first(std::move(frames), plan), kRing, !plan.states.empty());
 }
 
 /// Parts are timed in another process, which gets their inputs in files of tensors.
@@ -206,7 +207,7 @@ Status make_frames(Context& context) {
                  frames::random_frames(context.whole.plan.inputs, context.options.random, kRing));
   } else {
     PENSTOCK_CHECK_OK(frames::check_frames(context.whole.plan.inputs, context.options.frames));
-    context.ring = ring_of(context.options, context.options.frames);
+    context.ring = ring_of(context, context.options.frames);
   }
   context.kept = kept_of_frames(context);
   return take_first_activations(context);
@@ -221,7 +222,7 @@ Status settle_frames(Context& context) {
   for (const auto& note : taken.notes) context.options.warn(note);
   context.notes.insert(context.notes.end(), taken.notes.begin(), taken.notes.end());
   if (taken.frames.size() == context.options.frames.size()) return {};
-  context.ring = ring_of(context.options, std::move(taken.frames));
+  context.ring = ring_of(context, std::move(taken.frames));
   return take_first_activations(context);
 }
 
@@ -320,6 +321,7 @@ Status try_simple(Context& context) {
 
 void start_contest(Context& context, bool refresh) {
   context.contest.reset();  // What runs in it was started by the runners.
+  if (context.other_sizes) context.other_sizes->right.clear();
   context.runners.emplace(
       Pipelines::Setting{[&context](bool as_is) { return context.graph_of(as_is); },
                          context.options,

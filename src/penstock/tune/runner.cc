@@ -17,6 +17,7 @@ class PipelineRunner final : public Runner {
       : pipeline_(std::move(pipeline)), ring_(ring), gate_(gate) {}
 
   Result<measure::Verdict> judge() override { return gate_.judge(*pipeline_); }
+  Result<measure::Verdict> judge_by(const Gate& gate) override { return gate.judge(*pipeline_); }
 
   std::unique_ptr<measure::Side> side(int in_flight) override {
     return measure::pipeline_side(*pipeline_, ring_,

@@ -35,6 +35,8 @@ class Runner {
   virtual ~Runner() = default;
   /// The gate's frames, one after the other. \error a frame that failed
   virtual Result<measure::Verdict> judge() = 0;
+  /// The frames of another gate. \error as judge()
+  virtual Result<measure::Verdict> judge_by(const Gate& /*gate*/) { return judge(); }
   /// Runs frames for a while, so many at once or as many as the plan takes. Borrows the runner.
   virtual std::unique_ptr<measure::Side> side(int in_flight) = 0;
   /// Of computing one frame, the median, for each stage.
