@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from servers import ROOT, SECONDS, Server, find_program, make_certificates, split
+from servers import ROOT, SECONDS, Server, find_program, make_certificates, save, split, value
 
 sys.path.append(str(ROOT / "tools"))
 from local_hosts import free_port  # noqa: E402
@@ -231,6 +231,19 @@ def test_frames_of_a_killed_worker_are_run_by_another(tmp_path, worker, run):
     first.process.kill()
     started.push(200)
     assert started.end() == [chained(frame) for frame in range(20, 220)]
+
+
+def test_a_stage_with_weights_and_batches_is_given_them_once(tmp_path, worker):
+    nodes = [helper.make_node("MatMul", ["x", "weight"], ["y"])]
+    ends = [value(name, [1, 64]) for name in "xy"]
+    weight = np.eye(64, dtype=np.float32)
+    model = save(tmp_path / "dense.onnx", nodes, ends[:1], ends[1:], weight=weight)
+    package = split(model, "--batch", "2", "--devices", f"{worker().address}/cpu:0")
+    verified = subprocess.run([find_program(), "verify", package], capture_output=True, text=True, timeout=SECONDS)
+    assert verified.returncode == 0, verified.stderr
+    sent = [file for file in (tmp_path / "cache0").rglob("*") if re.fullmatch("[0-9a-f]{64}", file.name)]
+    assert len(sent) == 3  # Two models, and the weights of both.
+    assert sum(file.stat().st_size for file in sent) < 2 * weight.nbytes
 
 
 @pytest.mark.sweep(of=3)
