@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "executable.h"
+#include "penstock/graph/external_files.h"
 #include "penstock/grpc/client/model_client.h"
 #include "penstock/grpc/client/peer_options.h"
 #include "penstock/grpc/client/stage_client.h"
@@ -41,6 +42,9 @@ Compiled open_stage(const backend::CompileRequest& request) {
   there.host.clear();
   stage.name = request.name;
   stage.model = request.file;
+  if (!stage.model.empty()) {
+    PENSTOCK_TRY(stage.data, graph::external_files(stage.model));
+  }
   stage.bytes = request.bytes;
   stage.custom_ops = request.custom_ops;
   stage.backend = request.backend;

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from servers import ROOT, SECONDS, Server, find_program, make_certificates, split
+from servers import ROOT, SECONDS, Server, find_program, make_certificates, save, split, value
 
 sys.path.append(str(ROOT / "tools"))
 from local_hosts import free_port  # noqa: E402
@@ -233,6 +233,23 @@ def test_frames_of_a_killed_worker_are_run_by_another(tmp_path, worker, run):
     assert started.end() == [chained(frame) for frame in range(20, 220)]
 
 
+def contents_of(cache: Path) -> list[Path]:
+    return [file for file in cache.rglob("*") if re.fullmatch("[0-9a-f]{64}", file.name)]
+
+
+def test_a_stage_with_weights_and_batches_is_given_them_once(tmp_path, worker):
+    nodes = [helper.make_node("MatMul", ["x", "weight"], ["y"])]
+    ends = [value(name, [1, 64]) for name in "xy"]
+    weight = np.eye(64, dtype=np.float32)
+    model = save(tmp_path / "dense.onnx", nodes, ends[:1], ends[1:], weight=weight)
+    package = split(model, "--batch", "2", "--devices", f"{worker().address}/cpu:0")
+    verified = subprocess.run([find_program(), "verify", package], capture_output=True, text=True, timeout=SECONDS)
+    assert verified.returncode == 0, verified.stderr
+    sent = contents_of(tmp_path / "cache0")
+    assert len(sent) == 3  # Two models, and the weights of both.
+    assert sum(file.stat().st_size for file in sent) < 2 * weight.nbytes
+
+
 @pytest.mark.sweep(of=3)
 def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_path, worker, run):
     first = worker()
@@ -264,6 +281,28 @@ def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, work
         started.push()
         answers.append(started.pop())
     assert answers[-1] == chained(started.pushed - 1)
+
+
+def test_a_stage_starts_without_a_worker_that_is_not_there_and_takes_it_once_it_is(tmp_path, worker, run):
+    address = f"127.0.0.1:{free_port()}"
+    started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0", "--standby", "cpu:0"))
+    started.push(20)
+    assert [started.pop() for _ in range(20)] == [chained(frame) for frame in range(20)]
+    first = worker(address)
+    while not contents_of(tmp_path / "cache0"):
+        started.push()
+        assert started.pop() == chained(started.pushed - 1)
+    started.push(50)
+    assert started.end() == [chained(frame) for frame in range(started.pushed - 50, started.pushed)]
+    assert first.end() == 0
+
+
+def test_a_model_starts_without_a_server_that_is_not_there(tmp_path, serve, run):
+    address = f"127.0.0.1:{free_port()}"
+    second = serve()
+    started = run(save_app(tmp_path, f"oip://{address}/twice", standby=f"oip://{second.address}"))
+    started.push(20)
+    assert started.end() == [expected(frame) for frame in range(20)]
 
 
 def test_a_server_that_is_no_worker_is_told(tmp_path, serve, model):

@@ -57,6 +57,10 @@ class FakeRemote : public backend::Backend {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, at_most, [&] { return peers_[host].found; });
   }
+  /// Whether nothing can be compiled there: the peer is not there at the start.
+  void set_absent(const std::string& host, bool absent) {
+    change([&] { peers_[host].absent = absent; });
+  }
   /// The peer answers the next calls as unavailable, and is there all the same.
   void refuse(const std::string& host, int calls) {
     change([&] { peers_[host].refuses = calls; });
@@ -99,6 +103,7 @@ class FakeRemote : public backend::Backend {
     const std::scoped_lock lock(mutex_);
     auto& peer = peers_[request.device.host];
     peer.asked = request;
+    if (peer.absent) return unavailable("nobody listens there");
     const auto name = request.served.empty()
                           ? request.file.filename().string()
                           : request.served.substr(request.served.rfind('/') + 1) + ".onnx";
@@ -108,7 +113,7 @@ class FakeRemote : public backend::Backend {
 
  private:
   struct Peer {
-    bool held = false, lost = false, found = false;
+    bool held = false, lost = false, found = false, absent = false;
     std::atomic<int> losses{0};
     int refuses = 0, in_flight = 0;
     std::vector<std::uint64_t> computed;

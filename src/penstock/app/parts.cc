@@ -238,6 +238,21 @@ Status fix_shapes(const ServedNode& source, plan::Plan& plan) {
   return {};
 }
 
+/// Asks the devices in turn, until one is there.
+Result<std::unique_ptr<backend::Executable>> ask_servers(backend::Backend& remote,
+                                                         backend::CompileRequest request,
+                                                         const plan::Stage& stage) {
+  auto places = stage.devices;
+  places.insert(places.end(), stage.standby.begin(), stage.standby.end());
+  auto model = remote.compile(request);
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (model || model.error().code != Code::kUnavailable) break;
+    request.device = places[i];
+    if (auto other = remote.compile(request)) model = std::move(other);
+  }
+  return model;
+}
+
 Result<Part> served_part(const Node& node, const ServedNode& source,
                          const backend::Registry& backends) {
   Part part;
@@ -262,7 +277,7 @@ Result<Part> served_part(const Node& node, const ServedNode& source,
   request.device = stage.devices.front();
   request.served = to_string(source.model);
   request.options = source.options;
-  PENSTOCK_TRY(const auto model, placed(node, "model", remote->compile(request)));
+  PENSTOCK_TRY(const auto model, placed(node, "model", ask_servers(*remote, request, stage)));
   for (const auto& port : model->inputs()) part.plan.inputs.push_back({port.name, port.type});
   for (const auto& port : model->outputs()) part.plan.outputs.push_back({port.name, port.type});
   if (Status fixed = fix_shapes(source, part.plan); !fixed) {

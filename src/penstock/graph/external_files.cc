@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -96,14 +97,14 @@ class Walk {
   Status refused_;
 };
 
-/// Calls look(file) for each external tensor's file. \error as check_external_files()
+/// Calls look(location, file) for each external tensor's file. \error as check_external_files()
 template <typename Look>
 Status visit_files(const fs::path& model, Look look) {
   PENSTOCK_TRY(const auto mapped, MappedFile::open(model));
   const auto folder = model.has_parent_path() ? model.parent_path() : fs::path(".");
   Walk walk([&](const std::string& location) -> Status {
     PENSTOCK_TRY(const auto file, resolve_location(folder, location));
-    look(file);
+    look(location, file);
     return {};
   });
   if (walk.visit(Message::kModel, mapped->bytes())) return {};
@@ -114,17 +115,26 @@ Status visit_files(const fs::path& model, Look look) {
 }  // namespace
 
 Status check_external_files(const fs::path& model) {
-  return visit_files(model, [](const fs::path& /*file*/) {});
+  return visit_files(model, [](const std::string& /*location*/, const fs::path& /*file*/) {});
+}
+
+Result<std::vector<std::string>> external_files(const fs::path& model) {
+  std::set<std::string> locations;
+  PENSTOCK_CHECK_OK(visit_files(model, [&](const std::string& location, const fs::path& /*file*/) {
+    locations.insert(fs::path(location).lexically_normal().generic_string());
+  }));
+  return std::vector<std::string>(locations.begin(), locations.end());
 }
 
 fs::perms common_permissions(const fs::path& model) {
   std::error_code error;
   auto common = fs::status(model, error).permissions();
-  const Status told = visit_files(model, [&](const fs::path& file) {
-    std::error_code unknown;
-    common &= fs::status(file, unknown).permissions();
-    if (unknown) error = unknown;
-  });
+  const Status told =
+      visit_files(model, [&](const std::string& /*location*/, const fs::path& file) {
+        std::error_code unknown;
+        common &= fs::status(file, unknown).permissions();
+        if (unknown) error = unknown;
+      });
   return !told || error ? fs::perms::owner_all : common;
 }
 

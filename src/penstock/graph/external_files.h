@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "penstock/base/result.h"
 
@@ -18,6 +19,10 @@ Result<std::filesystem::path> resolve_location(const std::filesystem::path& fold
 /// \error kInvalidArgument  a location leads outside. kNotFound  it names no file.
 /// \error kDataLoss         not an ONNX model.
 Status check_external_files(const std::filesystem::path& model);
+
+/// The external data of a model file: paths from its folder, as the model names them, each once.
+/// \error as check_external_files()
+Result<std::vector<std::string>> external_files(const std::filesystem::path& model);
 
 /// What all of a model file and its external data give: who may read some of them may not read all.
 /// The owner alone may, where that cannot be told.

@@ -597,6 +597,7 @@ TEST_F(ExternalDataTest, InTheFolderPassesTheCheck) {
   std::ofstream(folder.path() / "inner" / "w.bin", std::ios::binary) << floats(4);
   ASSERT_TRUE(import_with(R"("location" : "w.bin")"));
   EXPECT_TRUE(check_external_files(folder.path() / "inner/model.onnx"));
+  EXPECT_THAT(*external_files(folder.path() / "inner/model.onnx"), ::testing::ElementsAre("w.bin"));
 }
 
 TEST_F(ExternalDataTest, OutsideItsFileIsRefusedWithBothSizes) {

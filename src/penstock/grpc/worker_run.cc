@@ -199,8 +199,9 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
     PENSTOCK_TRY(session_, parts_.host.find(request.open().session(), client_));
     times_taken_up_ = session_->times_taken_up();
     worker::RunResponse response;
-    begin_part(response, &worker::RunResponse::set_allocated_opened)
-        .set_most_calls(static_cast<std::uint32_t>(most_));
+    auto& opened = begin_part(response, &worker::RunResponse::set_allocated_opened);
+    opened.set_most_calls(static_cast<std::uint32_t>(most_));
+    opened.set_message_bytes(parts_.message_bytes);
     const ::grpc::Slice slice(response.SerializeAsString());
     send(Bytes(&slice, 1));
     return {};

@@ -58,9 +58,10 @@ host::Host::Options with_a_long_lease() {
 class Worker {
  public:
   explicit Worker(host::Host::Options options = with_a_long_lease(),
-                  serve::Access::Options access = {}, std::string address = "127.0.0.1:0") {
+                  serve::Access::Options access = {}, std::string address = "127.0.0.1:0",
+                  const serve::Server::Options& server = {}) {
     registry_.add(backend_);
-    server_ = *serve::Server::start({}, registry_);
+    server_ = *serve::Server::start(server, registry_);
     access_.emplace(*serve::Access::open(std::move(access)));
     options.cache = folder_.path();
     host_ = *host::Host::start(*server_, std::move(options));
@@ -396,6 +397,39 @@ TEST(WorkerServiceTest, AStageHasNoMoreCallsInFlightThanItsStreamTakes) {
   const auto stage = open_stage(peer, order_in(folder));
   ASSERT_TRUE(stage) << stage.error().message();
   EXPECT_EQ((*stage)->recommended_calls(), 1);
+}
+
+TEST(WorkerServiceTest, ACallThatIsLargerThanTheWorkerTakesIsRefusedAlone) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "double.onnx") << kModelBytes;
+  const Worker worker(with_a_long_lease(), {}, "127.0.0.1:0", {.limits = {.message_bytes = 2000}});
+  PeerOptions peer;
+  peer.address = worker.address();
+  peer.patience = std::chrono::seconds(60);
+  const auto stage = open_stage(peer, order_in(folder));
+  ASSERT_TRUE(stage) << stage.error().message();
+  const auto begin = [&](std::int64_t size) {
+    const Tensor x = Tensor::allocate(DType::kF32, {size});
+    const Tensor* const inputs[] = {&x};
+    return (*stage)->infer(inputs, {});
+  };
+  const auto before = begin(10);
+  ASSERT_TRUE(before);
+  const auto large = begin(1000);
+  ASSERT_FALSE(large);
+  EXPECT_EQ(large.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(large.error().message(), HasSubstr("at most 2000 bytes (--max-message), found 40"));
+  EXPECT_EQ(large.error().find(Where::kPeer)->name, worker.address());
+  const auto after = begin(10);
+  ASSERT_TRUE(after);
+  for (const auto& call : {*before, *after}) {
+    Tensor y;
+    Tensor* const outputs[] = {&y};
+    std::uint64_t allocations = 0;
+    EXPECT_TRUE(call->wait(INT64_MAX));
+    EXPECT_TRUE(call->take(outputs, allocations));
+  }
+  EXPECT_FALSE((*stage)->is_lost());
 }
 
 TEST(WorkerServiceTest, AnErrorIsThatCallsAlone) {

@@ -15,6 +15,7 @@
 namespace penstock::pipeline::standby_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -135,6 +136,62 @@ TEST_F(Standby, MayBeACpuOfThisMachine) {
   remote->wait_for_calls("first:1", 4);
   remote->lose("first:1");
   pop_good(6);
+}
+
+// It is taken once it is there.
+TEST_F(Standby, AStageStartsWithoutItsOwnDevice) {
+  far().standby = {device("cpu:0")};
+  remote->set_absent("first:1", true);
+  std::vector<std::string> warnings;
+  start({.warn = [&](const std::string& said) { warnings.push_back(said); }});
+  EXPECT_THAT(warnings,
+              Contains(AllOf(HasSubstr("stage 'far': device 'first:1/cpu:0' is not there"),
+                             HasSubstr("nobody listens there"))));
+  push(8);
+  pop_good(8);
+  remote->set_absent("first:1", false);
+  while (remote->computed("first:1").empty()) {
+    push(1);
+    pop_good(1);
+  }
+}
+
+TEST_F(Standby, AStageStartsWithoutADeviceThatStandsByForIt) {
+  far().standby = {device("second:1/cpu:0")};
+  remote->set_absent("second:1", true);
+  start();
+  push(8);
+  pop_good(8);
+  remote->lose("first:1");
+  remote->set_absent("second:1", false);
+  while (remote->computed("second:1").empty()) {
+    push(1);
+    static_cast<void>(pop());
+  }
+}
+
+TEST_F(Standby, AStageStartsWithoutAReplica) {
+  serve();
+  far().devices = {device("oip://first:1"), device("oip://second:1")};
+  remote->set_absent("first:1", true);
+  start();
+  push(8);
+  pop_good(8);
+  remote->set_absent("first:1", false);
+  while (remote->computed("first:1").empty()) {
+    push(1);
+    pop_good(1);
+  }
+}
+
+TEST_F(Standby, AStageWithoutAnyDeviceDoesNotStart) {
+  far().standby = {device("second:1/cpu:0")};
+  remote->set_absent("first:1", true);
+  remote->set_absent("second:1", true);
+  const auto started = network.start({.capacity = 8}, {});
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, Code::kUnavailable);
+  EXPECT_THAT(started.error().message(), HasSubstr("nobody listens there"));
 }
 
 TEST_F(Standby, ThatIsLostTooLeavesFramesUnavailable) {

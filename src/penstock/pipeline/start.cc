@@ -6,6 +6,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/device/topology.h"
 #include "penstock/pipeline/generations.h"
+#include "penstock/pipeline/late.h"
 #include "penstock/pipeline/ports.h"
 #include "penstock/pipeline/requests.h"
 #include "penstock/pipeline/sharing.h"
@@ -44,29 +45,82 @@ void warn_of_lanes(const State& state, const Worker& worker,
              " calls in flight (lanes), and has 1: ", what_keeps_one_lane(stage, executables)));
 }
 
+/// `shared`: what replicas before it compiled, and then what it did.
+Status start_worker(const State& state, Worker& worker, Worker::Executables& shared) {
+  const auto& stage = *worker.stage().plan;
+  const auto& device = worker.stage().places[worker.replica()];
+  PENSTOCK_TRY(const auto requests, requests_for(state, state.folder, worker.stage(), device));
+  const bool first = worker.replica() == 0 || worker.replica() == stage.devices.size();
+  const auto bytes = bytes_of_models(requests);
+  if (first || !compiled_once(device, static_cast<double>(bytes))) shared.clear();
+  Status started = worker.start(requests, cpus_for(state, stage, device), shared);
+  if (!started) {
+    return blame_model(std::move(started).error(), state, state.folder, stage, requests);
+  }
+  warn_of_lanes(state, worker, shared);
+  return {};
+}
+
+/// A worker whose device is not there, and why.
+struct Away {
+  Worker* worker;
+  Error why;
+};
+
+/// Whether others of the stage may do without the instance.
+bool is_away(const Worker& worker, const Error& why) {
+  const auto& places = worker.stage().places;
+  return places.size() > 1 && places[worker.replica()].is_remote() &&
+         why.code == Code::kUnavailable && why.find(Where::kPeer) != nullptr;
+}
+
+/// Starts it as one whose device is lost. \error  why it is, where no other of its stage is there.
+Status start_without_device(const State& state, const Away& away) {
+  Worker& worker = *away.worker;
+  const auto& stage = worker.stage();
+  const auto& device = stage.places[worker.replica()];
+  const auto other = std::ranges::find_if(state.workers, [&](const auto& candidate) {
+    return &candidate->stage() == &stage && !candidate->executables().empty();
+  });
+  if (other == state.workers.end()) return away.why;
+  PENSTOCK_TRY(const auto requests, requests_for(state, state.folder, stage, device));
+  const auto mask = cpus_for(state, *stage.plan, device);
+  Worker::Executables late;
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const auto& remote = stage.partitions[r % stage.partitions.size()].remote;
+    PENSTOCK_TRY(auto made, compile_late(remote, requests[r], *(*other)->executables()[r], mask));
+    late.push_back(std::move(made));
+  }
+  if (state.options.warn) {
+    state.options.warn(concat("stage '", stage.plan->name, "': device '", device::to_string(device),
+                              "' is not there (", away.why.message(),
+                              "); the stage's other devices compute until it is"));
+  }
+  return worker.start(requests, mask, late);
+}
+
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state) {
   Worker::Executables shared;
+  std::vector<Away> away;
   for (auto& worker : state.workers) {
-    const auto& stage = *worker->stage().plan;
-    const auto& device = worker->stage().places[worker->replica()];
-    const Where place{Where::kStage, stage.name};
+    const Where place{Where::kStage, worker->stage().plan->name};
     if (state.options.stopped && state.options.stopped()) {
       return make_error(Code::kCancelled, "stopped before it was started")
           .within({Where::kReplica, worker->replica()})
           .within(place);
     }
-    auto requests = requests_for(state, state.folder, worker->stage(), device);
-    if (!requests) return std::move(requests).error().within(place);
-    const bool first = worker->replica() == 0 || worker->replica() == stage.devices.size();
-    const auto bytes = bytes_of_models(*requests);
-    if (first || !compiled_once(device, static_cast<double>(bytes))) shared.clear();
-    Status started = worker->start(*requests, cpus_for(state, stage, device), shared);
+    Status started = start_worker(state, *worker, shared);
+    if (started) continue;
+    if (!is_away(*worker, started.error())) return std::move(started).error().within(place);
+    shared.clear();
+    away.push_back({worker.get(), std::move(started).error()});
+  }
+  for (const auto& each : away) {
+    Status started = start_without_device(state, each);
     if (!started) {
-      return blame_model(std::move(started).error(), state, state.folder, stage, *requests)
-          .within(place);
+      return std::move(started).error().within({Where::kStage, each.worker->stage().plan->name});
     }
-    warn_of_lanes(state, *worker, shared);
   }
   return {};
 }

@@ -33,13 +33,16 @@ class Worker {
   ~Worker();
 
   /// Starts the thread, compiles and warms up there; returns when the worker waits at the gate or
-  /// has failed. `executables`: shared by replicas; filled by the first one that compiles.
+  /// has failed. `executables`: shared by replicas; filled by the first one that compiles. May be
+  /// called again where it failed.
   using Executables = StageCall::Executables;
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
                Executables& executables);
   /// Whether start() failed since an engine here does not stand beside what it has in this process
   /// already, as its Backend::compile() said. \pre  start() has returned.
   [[nodiscard]] bool engine_is_taken() const { return engine_is_taken_; }
+  /// What it runs, once it has compiled; else nothing. \pre  start() has returned, and not free()
+  [[nodiscard]] const Executables& executables() const { return ability_.executables(); }
   void join();
   void free();         ///< Ends its contexts. \pre  joined, and keeps_lost() is false.
   void cancel_runs();  ///< Asks the backends to end what is in progress. Any thread.

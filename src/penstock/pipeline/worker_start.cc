@@ -71,6 +71,7 @@ Status check_threads(const Stage& stage, const std::vector<int>& mask, std::size
 
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
                      const std::vector<int>& mask, Executables& executables) {
+  join();  // Of a start that failed.
   mask_ = mask;
   std::promise<Status> started;
   auto outcome = started.get_future();
@@ -142,7 +143,7 @@ Status Worker::compile(const std::vector<backend::CompileRequest>& requests,
   for (std::size_t p = 0; p < stage_.partitions.size(); ++p) {
     auto& partition = stage_.partitions[p];
     PENSTOCK_CHECK_OK(
-        instance.replica == 0
+        partition.ports.empty()
             ? join_ports(state_.plan, stage_, partition, *executables[p])
             : check_same_ports(partition, *executables[p], stage_.places[instance.replica]));
   }

@@ -170,13 +170,15 @@ class LineImpl final : public Line, public ClientStream {
   void ended(const ::grpc::Status& status) override;
   void over() override;
   void end_with(const Error& why);
+  [[nodiscard]] Status check_size(const ::grpc::ByteBuffer& message) const;
   [[nodiscard]] Error at_peer(Error error) const {
     return as_lost(std::move(error)).within({Where::kPeer, options_.address});
   }
 
   const LineOptions options_;
   ::grpc::CompletionQueue* queue_ = nullptr;
-  int most_calls_ = 1;                  // Set before it is open.
+  int most_calls_ = 1;                  // Set before it is open, as is
+  std::uint64_t most_bytes_ = 0;        // that one message may have. 0: the worker does not say.
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
   std::condition_variable changed_;
@@ -235,6 +237,7 @@ void LineImpl::received(const ::grpc::ByteBuffer& bytes) {
     const std::scoped_lock lock(mutex_);
     if (message.has_opened() && !open_) {
       most_calls_ = static_cast<int>(std::clamp(message.opened().most_calls(), 1U, kMostCalls));
+      most_bytes_ = message.opened().message_bytes();
       open_ = true;
     }
     if (message.has_answer()) {
@@ -285,6 +288,15 @@ void LineImpl::cancel(std::uint64_t number, const std::string& lost) noexcept {
   }
 }
 
+/// One that is too large would end the stream, with the calls of all others.
+Status LineImpl::check_size(const ::grpc::ByteBuffer& message) const {
+  if (most_bytes_ == 0 || message.Length() <= most_bytes_) return {};
+  return make_error(Code::kResourceExhausted, "expected inputs in a message of at most ",
+                    most_bytes_, " bytes (--max-message), found ", message.Length(),
+                    "; start the worker with a larger --max-message")
+      .within({Where::kPeer, options_.address});
+}
+
 Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
                                                   std::span<const Tensor* const> inputs,
                                                   std::span<const ModelPort> ports,
@@ -333,6 +345,7 @@ Result<std::shared_ptr<InferCall>> LineImpl::call(std::uint64_t stage,
     if (!is_far(i)) writer.add(*inputs[i]);
   }
   PENSTOCK_TRY(auto message, std::move(writer).finish());
+  PENSTOCK_CHECK_OK(check_size(message));
   const auto call = std::make_shared<RunCall>(line, asked.number(), ports, options_, options);
   {
     const std::scoped_lock lock(mutex_);

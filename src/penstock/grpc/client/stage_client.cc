@@ -188,11 +188,12 @@ Status StageClient::find_contents() {
   if (request_.model.empty()) {
     files_.push_back({"model.onnx", sha256_of(request_.bytes), {}, &request_.bytes});
   } else {
-    const std::filesystem::path data = request_.model.string() + ".data";
-    for (const auto& file : {request_.model, data}) {
-      if (file == data && !std::filesystem::exists(file)) continue;
+    std::vector<std::string> paths = {request_.model.filename().string()};
+    paths.insert(paths.end(), request_.data.begin(), request_.data.end());
+    for (auto& path : paths) {
+      const auto file = request_.model.parent_path() / path;
       PENSTOCK_TRY(auto hash, sha256_of_file(file));
-      files_.push_back({file.filename().string(), std::move(hash), file});
+      files_.push_back({std::move(path), std::move(hash), file});
     }
   }
   for (const auto& file : request_.custom_ops) {

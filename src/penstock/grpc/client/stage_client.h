@@ -16,9 +16,10 @@ namespace penstock::grpc {
 
 /// What the worker compiles, for where.
 struct StageRequest {
-  std::string name;             ///< For messages.
-  std::filesystem::path model;  ///< With its external data in the same folder; or empty and
-  std::string bytes;            ///< the model itself.
+  std::string name;               ///< For messages.
+  std::filesystem::path model;    ///< Or empty and
+  std::string bytes;              ///< the model itself.
+  std::vector<std::string> data;  ///< External data of `model`: paths from its folder.
   std::vector<std::filesystem::path> custom_ops;
   std::string backend;  ///< "onnxruntime"
   std::string device;   ///< "cpu:0-3", of the worker.
