@@ -145,6 +145,7 @@ class LineImpl final : public Line, public ClientStream {
                                           const InferOptions& options) override;
   void release(const std::set<std::string>& tickets) override;
   [[nodiscard]] int most_calls() const override { return most_calls_; }
+  [[nodiscard]] std::int64_t heard_ns() const override { return heard_ns_; }
   std::optional<Error> broken() override {
     const std::scoped_lock lock(mutex_);
     return why_;
@@ -177,8 +178,9 @@ class LineImpl final : public Line, public ClientStream {
 
   const LineOptions options_;
   ::grpc::CompletionQueue* queue_ = nullptr;
-  int most_calls_ = 1;                  // Set before it is open, as is
+int most_calls_ = 1;                  // Set before it is open, as is
   std::uint64_t most_bytes_ = 0;        // that one message may have. 0: the worker does not say.
+  std::atomic<std::int64_t> heard_ns_{0};
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
   std::condition_variable changed_;
@@ -224,6 +226,7 @@ void LineImpl::over() {
 }
 
 void LineImpl::received(const ::grpc::ByteBuffer& bytes) {
+  heard_ns_ = now_ns();
   auto raw = RawMessage::read(bytes, kRawField, "RunResponse");
   worker::RunResponse message;
   if (!raw) return break_off(at_peer(std::move(raw).error()));

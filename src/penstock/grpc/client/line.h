@@ -44,6 +44,7 @@ class Line {
   virtual void release(const std::set<std::string>& tickets) = 0;
   /// That the worker wants in progress here, at most.
   [[nodiscard]] virtual int most_calls() const = 0;
+  [[nodiscard]] virtual std::int64_t heard_ns() const = 0;  ///< When an answer came last.
   /// Why the stream has ended, if it has.
   virtual std::optional<Error> broken() = 0;
   [[nodiscard]] virtual bool is_broken() const = 0;  ///< Before its calls end with that.

@@ -87,7 +87,8 @@ class Refusal final : public TimedEvent, public std::enable_shared_from_this<Ref
 struct State {
   ~State();
   Status start();
-  Status open();  ///< The first connection.
+  Status open();  ///< The first connections.
+  Result<Connection> open_aside() const;
   Result<std::string> find_only_model(const Connection& at, Clock::duration patience);
   Result<ModelInterface> describe(const Connection& to, Clock::duration patience);
   template <typename Request, typename Response>
@@ -130,6 +131,7 @@ struct State {
   std::mutex mutex;  // Guards all below but `lost`.
   std::condition_variable changed;
   std::optional<Connection> connection;
+  std::optional<Connection> aside;  // For signs of life: they do not wait behind requests there.
   std::unordered_map<Infer*, std::shared_ptr<Infer>> in_flight;
   bool streams = false;                  // Requests go in a stream, where there is one.
   std::shared_ptr<ServedStream> stream;  // Null before the first request, and after a break.
@@ -227,6 +229,7 @@ State::~State() {
 }
 
 Status State::check_live(const Connection& at, Clock::duration patience) {
+  const std::int64_t asked_ns = now_ns();
   inference::ServerLiveResponse response;
   const auto status = question.run(at, patience, [&](auto& context) {
     return Stub(at.channel()).ServerLive(&context, {}, &response);
@@ -235,6 +238,8 @@ Status State::check_live(const Connection& at, Clock::duration patience) {
     return make_error(Code::kUnavailable, why...).within({Where::kPeer, options.address});
   };
   if (status.error_code() == ::grpc::StatusCode::DEADLINE_EXCEEDED) {
+    const std::scoped_lock lock(mutex);
+    if (heard_ns > asked_ns) return {};  // Answers come: the link is slow.
     return gone("it gives no sign of life: expected an answer within ",
                 std::chrono::duration_cast<std::chrono::milliseconds>(patience).count(),
                 " ms (patience_ms is ",
@@ -338,6 +343,12 @@ Result<bool> State::choose_stream(const Connection& at, Clock::duration patience
       .within({Where::kPeer, options.address});
 }
 
+Result<Connection> State::open_aside() const {
+  PENSTOCK_TRY(auto opened, Connection::open(options));
+  opened.channel()->GetState(true);  // It connects before it is needed.
+  return opened;
+}
+
 // On the watcher's thread, as gRPC's own threads take the name of the one that makes them.
 Status State::open() {
   PENSTOCK_TRY(auto opened, Connection::open(options));
@@ -346,6 +357,7 @@ Status State::open() {
   }
   PENSTOCK_TRY(interface, describe(opened, kConnects));
   PENSTOCK_TRY(streams, choose_stream(opened, kConnects));
+  PENSTOCK_TRY(aside, open_aside());
   connection = std::move(opened);
   heard_ns = now_ns();
   return start_thread(dispatcher, [this] { dispatch_events(queue); });
@@ -464,7 +476,7 @@ void State::watch_once(std::unique_lock<std::mutex>& lock) {
   if (ends || loss || (heard && !suspect)) return;
   const bool refuses = std::exchange(suspect, false);
   const auto refused = std::exchange(refusals, {});
-  const Connection asked = *connection;
+  const Connection asked = *aside;
   lock.unlock();
   Status live = check_live(asked, answer_time());
   if (live && refuses) live = check_ready(asked, answer_time());
@@ -483,7 +495,9 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
   if (changed.wait_until(lock, next_try, [&] { return ends; })) return;
   lock.unlock();
   auto opened = Connection::open(options);
-  Status back = opened ? check_live(*opened, answer_time()) : std::move(opened).error();
+  auto beside = open_aside();
+  Status back = beside ? check_live(*beside, answer_time()) : std::move(beside).error();
+  if (back && !opened) back = std::move(opened).error();
   bool streams_now = false;
   if (back) {
     auto found = describe(*opened, answer_time());
@@ -502,6 +516,7 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (back) {
     connection = *std::move(opened);
+    aside = *std::move(beside);
     streams = streams_now;
     stream_pause = kFirstTry;
     next_stream = {};

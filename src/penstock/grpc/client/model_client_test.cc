@@ -10,6 +10,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "tests/support/fake_server.h"
 
@@ -546,6 +549,33 @@ TEST_P(StreamTest, TheFramesTimeGoesWithItsRequest) {
 
 INSTANTIATE_TEST_SUITE_P(Servers, StreamTest, ::testing::Values(true),
                          [](const auto&) { return std::string("WithStreams"); });
+
+/// What the kernel was told of each connection of this process to the port.
+std::vector<int> user_timeouts(int port) {
+  std::vector<int> found;
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in6 peer{};
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sin6_family == AF_UNIX || ntohs(peer.sin6_port) != port) continue;
+    int ms = 0;
+    size = sizeof ms;
+    getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &size);
+    found.push_back(ms);
+  }
+  return found;
+}
+
+/// Signs of life have one of their own: they do not wait behind requests.
+TEST(Connection, EachOfTwoStandsStillForThreePatiencesAtMost) {
+  const FakeServer server;
+  PeerOptions options{.address = server.address()};
+  options.patience = std::chrono::seconds(7);
+  const auto client = connect_model(options, "twice", "");
+  ASSERT_TRUE(client) << client.error().message();
+  while (user_timeouts(server.port()).size() < 2) std::this_thread::yield();
+  EXPECT_THAT(user_timeouts(server.port()), ElementsAre(21'000, 21'000));
+}
 
 TEST(PeerOptions, HowCallsGoIsEitherStreamOrUnary) {
   std::map<std::string, std::string> options{{"calls", "unary"}};

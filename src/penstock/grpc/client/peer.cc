@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 
@@ -17,6 +18,9 @@
 namespace penstock::grpc {
 namespace {
 
+/// For as long as this many a single connection may stand still while its peer gives signs of life
+/// on another: a link that loses packets must not break it.
+constexpr int kPatiences = 3;
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // Of a file of keys.
 
 /// What is said of the key here, or else in the environment.
@@ -62,6 +66,11 @@ Result<std::string> read_if_given(const std::filesystem::path& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(stream.gcount()));
   return text;
+}
+
+int to_ms(std::chrono::nanoseconds time) {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+  return static_cast<int>(std::min<std::int64_t>(ms, INT_MAX));
 }
 
 Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOptions& options) {
@@ -144,6 +153,10 @@ Result<Connection> Connection::open(const PeerOptions& options) {
   // A connection of its own: after a peer is lost, another one must not be the same that hangs.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // The kernel ends a connection on which what was sent is not received for so long. It is set
+  // beside gRPC's own pings, which are put off: their answers would wait behind large messages.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX - 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, to_ms(options.patience * kPatiences));
   made.channel_ = ::grpc::CreateCustomChannel(options.address, credentials, arguments);
   return made;
 }

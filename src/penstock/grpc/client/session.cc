@@ -147,10 +147,10 @@ const std::string& Session::id() const {
   return state_->id;
 }
 
-std::optional<Error> Session::silence() const {
+std::optional<Error> Session::silence(std::int64_t heard_ns) const {
   const std::scoped_lock lock(state_->mutex);
   if (state_->end) return state_->end;
-  const auto silent = std::chrono::nanoseconds(now_ns() - state_->heard_ns);
+  const auto silent = std::chrono::nanoseconds(now_ns() - std::max(state_->heard_ns, heard_ns));
   if (silent < state_->options.patience * 9 / 10) return std::nullopt;
   return make_error(
       Code::kUnavailable, "it gives no sign of life: silent for ",

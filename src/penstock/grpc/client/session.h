@@ -34,7 +34,8 @@ class Session {
 
   [[nodiscard]] const std::string& id() const;
   /// Why the worker is taken for lost: its stream has ended, or no beat came back in time.
-  [[nodiscard]] std::optional<Error> silence() const;
+  /// `heard_ns`: when anything else was heard of it last.
+  [[nodiscard]] std::optional<Error> silence(std::int64_t heard_ns) const;
   void close();      ///< In order: the worker lets go of all that it owns.
   void break_off();  ///< It stays there for its lease.
 

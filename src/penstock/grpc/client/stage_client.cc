@@ -284,11 +284,12 @@ Status StageClient::read_stage(const worker::OpenStageResponse& response) {
 
 Result<StageClient::Link> StageClient::open() {
   PENSTOCK_TRY(const auto connection, Connection::open(options_));
+  PENSTOCK_TRY(const auto aside, Connection::open(options_));  // Beats do not wait behind frames.
   Link link;
   const auto clock = std::make_shared<PeerClock>();
-  auto session = Session::open(connection, options_, {session_, source_->tickets(), peers_, clock});
+  auto session = Session::open(aside, options_, {session_, source_->tickets(), peers_, clock});
   const bool gone = !session && !session_.empty() && session.error().code == Code::kNotFound;
-  if (gone) session = Session::open(connection, options_, {"", {}, peers_, clock});
+  if (gone) session = Session::open(aside, options_, {"", {}, peers_, clock});
   if (!session) return std::move(session).error();
   link.session = *std::move(session);
   link.same_session = link.session->id() == session_;
@@ -342,7 +343,7 @@ void StageClient::watch_once(std::unique_lock<std::mutex>& lock) {
   changed_.wait_for(lock, often, [&] { return ends_; });
   if (ends_) return;
   auto why = link_.line->broken();
-  if (!why) why = link_.session->silence();
+  if (!why) why = link_.session->silence(link_.line->heard_ns());
   if (!why) return;
   why->code = Code::kUnavailable;
   loss_ = at_peer(*std::move(why));
