@@ -271,6 +271,33 @@ def test_results_beside_the_inputs_are_written_again(well, double, tmp_path):
     assert np.array_equal(np.load(tmp_path / "both/y.npy"), 2 * np.ones((2, 3)))
 
 
+@pytest.mark.parametrize("frames", [1, 2])
+def test_outputs_whose_names_are_alike_have_files_of_their_own(well, tmp_path, frames):
+    nodes = [helper.make_node("Neg", ["x"], ["out/a:0"]), helper.make_node("Relu", ["x"], ["out/a_0"])]
+    nodes.append(helper.make_node("Add", ["x", "x"], ["out_a_0"]))
+    outputs = [value(name, [2]) for name in ("out/a:0", "out/a_0", "out_a_0")]
+    model = save(tmp_path, "alike", nodes, [value("x", [2])], outputs)
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    well("run", model, "--input", "x=x.npy", "--frames", str(frames), "-o", "out")
+    for frame in range(frames):
+        folder = tmp_path / "out" / (f"{frame:06}" if frames > 1 else "")
+        assert sorted(file.name for file in folder.iterdir()) == ["out_a_0-2.npy", "out_a_0-3.npy", "out_a_0.npy"]
+        assert np.load(folder / "out_a_0.npy").tolist() == [2, 4]
+        assert np.load(folder / "out_a_0-2.npy").tolist() == [-1, -2]
+        assert np.load(folder / "out_a_0-3.npy").tolist() == [1, 2]
+    well("run", model, "--input", "x=x.npy", "--frames", str(frames), "-o", "out")  # Over those of before.
+
+
+@pytest.mark.parametrize("target", ["out", "out.npz"])
+def test_an_output_called_as_an_element_of_another_is_refused(penstock, tmp_path, target):
+    nodes = [helper.make_node("SequenceConstruct", ["x", "x"], ["s"]), helper.make_node("Neg", ["x"], ["s.0001"])]
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [2])
+    model = save(tmp_path, "alike", nodes, [value("x", [2])], [sequence, value("s.0001", [2])])
+    error = penstock("run", model, "-o", target).error
+    assert "the elements of output 's' would be called as output 's.0001' is" in error
+    assert not (tmp_path / target).exists()
+
+
 @pytest.mark.parametrize("blocks", [0, 1, 8, 30])
 def test_a_full_disk_leaves_whole_lines(program, well, double, tmp_path, blocks):
     """As where the disk is full: no byte goes beyond so many blocks of 512 bytes."""

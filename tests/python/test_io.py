@@ -182,7 +182,7 @@ SEEN[:16, :16], SEEN[:16, 32:], SEEN[16:, :16], SEEN[16:, 32:] = (255, 0, 0), (0
 
 @pytest.fixture(scope="module")
 def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """N.jpg for each EXIF orientation N: as a camera held so kept what is seen as SEEN."""
+    """N.jpg and N.png for each EXIF orientation N: as a camera held so kept what is seen as SEEN."""
     image = pytest.importorskip("PIL.Image", reason="needs Pillow")
     how = image.Transpose
     kept = [None, how.FLIP_LEFT_RIGHT, how.ROTATE_180, how.FLIP_TOP_BOTTOM]
@@ -193,12 +193,14 @@ def turned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exif[0x0112] = orientation
         picture = picture if turn is None else picture.transpose(turn)
         picture.save(folder / f"{orientation}.jpg", exif=exif, quality=95, subsampling=0)
+        picture.save(folder / f"{orientation}.png", exif=exif)
     return folder
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_picture_is_turned_as_the_camera_was_held(turned: Path, orientation: int, pictures: None) -> None:
     np.testing.assert_allclose(io.read_image(turned / f"{orientation}.jpg"), SEEN, atol=12)
+    np.testing.assert_array_equal(io.read_image(turned / f"{orientation}.png"), SEEN)
 
 
 def test_the_program_sees_pictures_as_python_does(turned: Path, tmp_path: Path) -> None:
@@ -209,9 +211,44 @@ def test_the_program_sees_pictures_as_python_does(turned: Path, tmp_path: Path) 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     outputs = np.load(tmp_path / "out.npz")
-    assert len(outputs) == 8
+    assert len(outputs) == 16
     for seen in outputs.values():
         np.testing.assert_allclose(seen, SEEN, atol=12)
+
+
+def netpbm(colours: int, most: int, text: bool = False) -> tuple[bytes, np.ndarray]:
+    """A file of numbers from 0 to `most`, and what it shows as uint8 [height, width, 3]."""
+    numbers = np.random.default_rng(0).integers(0, most + 1, (6, 8, colours))
+    kind = {1: 2, 3: 3}[colours] + (0 if text else 3)
+    body = " ".join(map(str, numbers.ravel())).encode() if text else numbers.astype(">u2" if most > 255 else "u1")
+    shown = np.round(numbers * (255 / most)).astype(np.uint8)
+    return b"P%d # made\n8 6\n%d\n" % (kind, most) + bytes(body), np.repeat(shown, 3 // colours, axis=2)
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("most", [1, 100, 255, 1023, 65535])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_numbers_up_to_any_most_become_bytes(
+    tmp_path: Path, colours: int, most: int, text: bool, pictures: None
+) -> None:
+    data, shown = netpbm(colours, most, text)
+    (tmp_path / "p.ppm").write_bytes(data)
+    np.testing.assert_allclose(io.read_image(tmp_path / "p.ppm"), shown, atol=1)
+
+
+def test_numbers_that_are_cut_off_are_refused(tmp_path: Path, pictures: None) -> None:
+    data, _ = netpbm(3, 65535)
+    (tmp_path / "p.ppm").write_bytes(data[:-1])
+    with pytest.raises(penstock.DataLoss, match="p.ppm': "):
+        io.read_image(tmp_path / "p.ppm")
+
+
+def test_a_grey_picture_of_16_bits_becomes_bytes(tmp_path: Path, pictures: None) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    numbers = np.random.default_rng(0).integers(0, 65536, (6, 8)).astype(np.uint16)
+    image.fromarray(numbers).save(tmp_path / "g.png")
+    shown = np.repeat(np.round(numbers / 257)[..., None], 3, axis=2).astype(np.uint8)
+    np.testing.assert_allclose(io.read_image(tmp_path / "g.png"), shown, atol=1)
 
 
 @pytest.mark.parametrize("options", [{"scale": 1 / 255}, {"mean": [1, 2, 3]}, {"std": 2}])
@@ -338,6 +375,13 @@ def test_arrays_are_read_as_the_program_writes_them(tmp_path: Path, model: Path,
     np.save(tmp_path / "rows.npy", np.arange(8, dtype=np.float32).reshape(2, 4))
     assert [row.shape for row in io.rows(tmp_path / "rows.npy")] == [(1, 4), (1, 4)]
     assert [result.ok for result in pipeline.stream(io.rows(tmp_path / "rows.npy"))] == [True, True]
+    np.savez(tmp_path / "beside.npz", **{"0/x": np.zeros(1), "01/x": np.ones(1), "y": np.full(1, 5.0)})
+    beside = [{name: value.item() for name, value in one.items()} for one in io.arrays(tmp_path / "beside.npz")]
+    assert beside == [{"x": 0, "y": 5}, {"x": 1, "y": 5}]
+    for names in (["0/x", "1/x", "x"], ["0/x", "00/x"]):
+        np.savez(tmp_path / "twice.npz", **{name: np.zeros(1) for name in names})
+        with pytest.raises(penstock.InvalidArgument, match=f"twice.npz': array '{names[-1]}': "):
+            list(io.arrays(tmp_path / "twice.npz"))
     (tmp_path / "bad.npz").write_bytes(b"PK")
     with pytest.raises(penstock.DataLoss, match="bad.npz"):
         list(io.arrays(tmp_path / "bad.npz"))

@@ -277,6 +277,20 @@ def test_decode_gives_the_pixels_back(kind: str, channels: int) -> None:
         np.testing.assert_array_equal(ready.decode(channels=channels)(encoded(image, kind)), image)
 
 
+@pytest.mark.parametrize("most", [1, 100, 255, 1023, 65535])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_decode_scales_numbers_up_to_any_most(colours: int, most: int) -> None:
+    numbers = np.random.default_rng(0).integers(0, most + 1, (6, 8, colours))
+    begin = b"P%d\n# made by hand\n8 6 %d\n" % (5 if colours == 1 else 6, most)
+    data = begin + numbers.astype(">u2" if most > 255 else "u1").tobytes()
+    shown = np.repeat(numbers * (255 / most), 3 // colours, axis=2)
+    within(1, ready.decode()(np.frombuffer(data, np.uint8)), shown.round().astype(np.uint8))
+    grey = (shown @ [0.299, 0.587, 0.114])[..., None]
+    within(2, ready.decode(channels=1)(np.frombuffer(data, np.uint8)), grey.round().astype(np.uint8))
+    with pytest.raises(penstock.DataLoss, match=r"cannot be decoded \(it ends too early\)"):
+        ready.decode()(np.frombuffer(data[:-1], np.uint8))
+
+
 def test_decode_of_a_jpeg_is_pillows() -> None:
     smooth = cv2.GaussianBlur(picture(90, 120), (0, 0), 5)
     data = encoded(smooth, "JPEG", quality=95)

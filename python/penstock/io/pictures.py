@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from io import BytesIO
@@ -55,29 +56,64 @@ def _library(what: str) -> tuple[str, Any]:
 
 
 def read_image(path: Path) -> Array:
-    """A picture file as uint8 [height, width, 3], red first; turned as its EXIF orientation says."""
+    """A picture file as uint8 [height, width, 3], red first; turned as its EXIF orientation says.
+
+    Numbers of more bits are scaled to 0..255.
+    """
     file = path_text("path", path)
     what = f"picture '{shown(file)}'"
     expect_file(what, file, "; io.images() reads the pictures in it")
     name, library = _library(what)
+    try:
+        with open(file, "rb") as opened:
+            data = opened.read()
+    except OSError as error:
+        raise DataLoss(f"{what}: cannot be read: {error.strerror}") from error
+    netpbm = _NETPBM.match(data)
+    if netpbm is not None:
+        return _read_netpbm(netpbm, data, what)
     if name == "cv2":
-        return _read_by_opencv(library, file, what)
+        return _read_by_opencv(library, data, what)
     try:
         with library.open(file) as picture:
             seen = importlib.import_module("PIL.ImageOps").exif_transpose(picture)
+            if seen.mode.startswith("I;16"):  # Which Pillow would cut off at 255.
+                return np.repeat((np.asarray(seen) >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
             return np.array(seen.convert("RGB"))
     except OSError as error:
         raise DataLoss(f"{what}: not a picture that Pillow can read: {error}") from error
 
 
-def _read_by_opencv(library: Any, file: str, what: str) -> Array:
-    """Of its bytes: OpenCV does not open files of all names."""
+_PART = rb"(?:\s|#[^\r\n]*[\r\n])+(\d{1,8})"
+_NETPBM = re.compile(rb"P([2356])" + 3 * _PART + rb"\s")
+"""The header of a PGM or PPM file: its kind, width, height, and largest number."""
+
+
+def _words_of(text: bytes) -> list[bytes]:
+    return re.sub(rb"#[^\r\n]*", b"", text).split()
+
+
+def _read_netpbm(header: re.Match[bytes], data: bytes, what: str) -> Array:
+    """Scaled to bytes: the libraries take the low bytes of longer numbers, or leave shorter ones as they are."""
+    kind, width, height, most = map(int, header.groups())
+    colours = 3 if kind in (3, 6) else 1
+    if not 0 < most < 65536 or width * height == 0:
+        raise DataLoss(f"{what}: its header is damaged")
     try:
-        with open(file, "rb") as opened:
-            data = np.frombuffer(opened.read(), np.uint8)
-    except OSError as error:
-        raise DataLoss(f"{what}: cannot be read: {error.strerror}") from error
-    image = library.imdecode(data, library.IMREAD_COLOR) if data.size > 0 else None
+        if kind < 4:
+            numbers = np.array(_words_of(data[header.end() :])[: width * height * colours], np.uint32)
+        else:
+            numbers = np.frombuffer(data, ">u2" if most > 255 else "u1", width * height * colours, header.end())
+        numbers = numbers.reshape(height, width, colours)
+    except ValueError:
+        raise DataLoss(f"{what}: it ends too early, or is damaged; save it again") from None
+    scaled = (np.minimum(numbers.astype(np.uint32), most) * 255 + most // 2) // most
+    return np.repeat(scaled.astype(np.uint8), 3 // colours, axis=2)
+
+
+def _read_by_opencv(library: Any, data: bytes, what: str) -> Array:
+    """Of its bytes: OpenCV does not open files of all names."""
+    image = library.imdecode(np.frombuffer(data, np.uint8), library.IMREAD_COLOR) if data else None
     if image is None:
         raise DataLoss(f"{what}: not a picture that OpenCV can read")
     return np.ascontiguousarray(image[:, :, ::-1])

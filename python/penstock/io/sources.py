@@ -95,7 +95,8 @@ def wav(
 def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
     """Frames of .npy (the only input) and .npz files (inputs by name), a folder's by name.
 
-    A .npz of ``penstock run -o``, with names like ``000012/scores``, is as many frames.
+    A .npz of ``penstock run -o``, with names like ``000012/scores``, is as many frames; what stands
+    there without a number is the same in all of them.
     """
     files = _files(path, (".npy", ".npz"), ".npy or .npz files")
     return _paced((frame for file in files for frame in _load(file)), rate)
@@ -270,14 +271,21 @@ def _load(file: str) -> Iterator[Array | dict[str, Array]]:
         raise NotFound(f"{what}: no such file") from None
     except (OSError, ValueError, EOFError, AttributeError) as error:
         raise DataLoss(f"{what}: expected a .npz file, found: {error}") from error
-    frames: dict[str, dict[str, Array]] = {}
+    frames: dict[int, dict[str, Array]] = {}
+    beside: dict[str, Array] = {}
     for name, value in named.items():
         frame, slash, tensor = name.partition("/")
-        if slash and frame.isdigit():
-            frames.setdefault(frame, {})[tensor] = value
-        else:
-            frames.setdefault("", {})[name] = value
-    yield from (frames[frame] for frame in sorted(frames, key=lambda frame: int(frame or 0)))
+        numbered = bool(slash) and frame.isdecimal()
+        row = frames.setdefault(int(frame), {}) if numbered else beside
+        if row.setdefault(tensor if numbered else name, value) is not value:
+            raise InvalidArgument(f"{what}: array '{shown(name)}': that frame has the input already")
+    for name in beside:
+        if any(name in row for row in frames.values()):
+            raise InvalidArgument(
+                f"{what}: array '{shown(name)}': frames have that input already, as '<frame>/{shown(name)}'; "
+                "leave one of them out"
+            )
+    yield from ({**frames[frame], **beside} for frame in sorted(frames)) if frames else [beside]
 
 
 def _dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:

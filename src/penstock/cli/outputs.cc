@@ -87,18 +87,16 @@ std::optional<std::uint64_t> frame_of(const fs::path& folder) {
 }
 
 /// Results of two runs side by side would be taken for those of one.
-Status check_leftovers(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
+Status check_leftovers(const fs::path& target, const std::vector<std::string>& stems,
                        std::optional<std::uint64_t> frames) {
   std::error_code error;
   for (const auto& name : names_in(target, error)) {
     const auto path = target / name;
     const auto frame = frame_of(path);
     const bool frame_remains = frame && (!frames || *frames == 1 || *frame >= *frames);
-    const bool output_remains =
-        frames != 1 && std::ranges::any_of(outputs, [&](const auto& output) {
-          return path.stem() == frames::file_name_of(output.name) &&
-                 (path.extension() == ".npy" || path.extension() == ".pb");
-        });
+    const bool output_remains = frames != 1 &&
+                                std::ranges::find(stems, path.stem().string()) != stems.end() &&
+                                (path.extension() == ".npy" || path.extension() == ".pb");
     if (!frame_remains && !output_remains) continue;
     return make_error(Code::kAlreadyExists, "--output '", target.string(), "': '",
                       path.filename().string(), "' of an earlier run would remain beside the ",
@@ -133,8 +131,28 @@ Error overwrites(const fs::path& target) {
                           "': the frames are read from it; choose another name");
 }
 
+/// The elements of a sequence are called <name>.0000 and so on, which may be another output's name.
+Status check_elements(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
+                      const std::vector<std::string>& names) {
+  const auto is_element = [](const std::string& name, const std::string& of) {
+    return name.size() >= of.size() + 5 && name.starts_with(of + ".") &&
+           name.find_first_not_of("0123456789", of.size() + 1) == std::string::npos;
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].type.kind == Type::Kind::kTensor) continue;
+    const auto found =
+        std::ranges::find_if(names, [&](const auto& name) { return is_element(name, names[i]); });
+    if (found == names.end()) continue;
+    return invalid_argument("--output '", target.string(), "': the elements of output '",
+                            outputs[i].name, "' would be called as output '",
+                            outputs[static_cast<std::size_t>(found - names.begin())].name,
+                            "' is, one of which would be lost; give a .jsonl");
+  }
+  return {};
+}
+
 /// Outputs would take the place of what is read.
-Status check_not_read(const fs::path& target, const std::vector<plan::TensorInfo>& outputs,
+Status check_not_read(const fs::path& target, const std::vector<std::string>& stems,
                       std::span<const fs::path> read) {
   std::error_code unknown;
   for (const auto& source : read) {
@@ -142,8 +160,8 @@ Status check_not_read(const fs::path& target, const std::vector<plan::TensorInfo
       if (fs::equivalent(source, target, unknown)) return overwrites(target);
       continue;
     }
-    for (const auto& output : outputs) {
-      const auto file = target / (frames::file_name_of(output.name) + ".npy");
+    for (const auto& stem : stems) {
+      const auto file = target / (stem + ".npy");
       const bool within =
           fs::is_directory(source, unknown) && fs::equivalent(source, target, unknown);
       if (fs::exists(file, unknown) && (within || fs::equivalent(source, file, unknown))) {
@@ -185,23 +203,29 @@ Result<OutputWriter> OutputWriter::create(const fs::path& target,
                                           std::vector<plan::TensorInfo> outputs,
                                           std::optional<std::uint64_t> frames,
                                           std::span<const fs::path> read) {
-  PENSTOCK_CHECK_OK(check_not_read(target, outputs, read));
   OutputWriter writer;
   writer.target_ = target;
   writer.outputs_ = std::move(outputs);
+  writer.stems_ = frames::file_names_of(writer.outputs_);
+  PENSTOCK_CHECK_OK(check_not_read(target, writer.stems_, read));
   writer.several_frames_ = frames != 1;
   writer.is_archive_ = ending_of(target) == ".npz";
   if (target == "-" || ending_of(target) == ".jsonl") {
     if (target != "-") PENSTOCK_CHECK_OK(check_writable("--output", target, true, kJson));
     PENSTOCK_TRY(writer.lines_, JsonLines::create(target, writer.outputs_));
   } else if (writer.is_archive_) {
+    for (std::size_t i = 0; i < writer.outputs_.size(); ++i) {
+      writer.stems_[i] = writer.outputs_[i].name;
+    }
     PENSTOCK_CHECK_OK(check_npz_forms(target, writer.outputs_));
+    PENSTOCK_CHECK_OK(check_elements(target, writer.outputs_, writer.stems_));
     PENSTOCK_CHECK_OK(check_writable("--output", target, false, kNpz));
   } else if (!target.empty()) {
     PENSTOCK_CHECK_OK(check_kind(target));
+    PENSTOCK_CHECK_OK(check_elements(target, writer.outputs_, writer.stems_));
     PENSTOCK_CHECK_OK(plan::check_results(target));
     PENSTOCK_CHECK_OK(make_folder(target));
-    PENSTOCK_CHECK_OK(check_leftovers(target, writer.outputs_, frames));
+    PENSTOCK_CHECK_OK(check_leftovers(target, writer.stems_, frames));
   }
   return writer;
 }
@@ -225,13 +249,14 @@ Status OutputWriter::write_error(std::uint64_t frame, const Error& error,
 
 Status OutputWriter::write_value_of(std::uint64_t frame, std::size_t output, const Tensor& value) {
   const std::string& name = outputs_[output].name;
+  const std::string& stem = stems_[output];
   const std::string folder = several_frames_ ? frame_folder(frame) : "";
   if (is_archive_) {
-    add_values(value, folder.empty() ? name : folder + "/" + name, archive_);
+    add_values(value, folder.empty() ? stem : folder + "/" + stem, archive_);
     return {};
   }
   if (several_frames_) PENSTOCK_CHECK_OK(make_folder(target_ / folder));
-  auto written = write_value(value, name, target_ / folder / frames::file_name_of(name));
+  auto written = write_value(value, name, target_ / folder / stem);
   if (!written) return std::move(written).error().within({Where::kOutput, name});
   return {};
 }

@@ -36,7 +36,8 @@ class OutputWriter {
   /// `read`: files and folders that the frames are read from.
   /// \error kPermissionDenied  the folder cannot be made, or the file not be written.
   /// \error kInvalidArgument   a file of a kind that is not written, or one that is read; a .npz,
-  ///                            and an output of 4- or 2-bit numbers, which NumPy lacks.
+  ///                            and an output of 4- or 2-bit numbers, which NumPy lacks; an output
+  ///                            that is called as another's element is.
   /// \error kAlreadyExists     files of an earlier run would remain among those of this one.
   static Result<OutputWriter> create(const std::filesystem::path& target,
                                      std::vector<plan::TensorInfo> outputs,
@@ -55,6 +56,8 @@ class OutputWriter {
 
   std::filesystem::path target_;
   std::vector<plan::TensorInfo> outputs_;
+  std::vector<std::string>
+      stems_;  ///< What the outputs' files, or the archive's arrays, are called.
   bool several_frames_ = false;
   bool is_archive_ = false;
   NamedTensors archive_;

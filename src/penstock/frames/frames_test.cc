@@ -11,6 +11,7 @@
 namespace penstock::frames {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Sizes = std::vector<std::int64_t>;
 
@@ -145,6 +146,8 @@ TEST_F(GivenTest, AnArchiveWithAGapIsRefused) {
               HasSubstr("expected an array '1/x', as other frames have that input, found none"));
   EXPECT_THAT(read_archive({{"1/x", 1}, {"01/x", 2}}),
               HasSubstr("array '01/x': that frame has the input already"));
+  EXPECT_THAT(read_archive({{"0/x", 1}, {"1/x", 2}, {"x", 9}, {"y", 5}}),
+              HasSubstr("array 'x': frames have that input already, as '<frame>/x'"));
 }
 
 TEST_F(GivenTest, EachFoldersFrameHasTheSameInputs) {
@@ -154,6 +157,29 @@ TEST_F(GivenTest, EachFoldersFrameHasTheSameInputs) {
   EXPECT_THAT(read(folder_.path() / "f"), HasSubstr("found 1 of input 'y' in the first 2"));
   write("1/y.npy", 20);
   EXPECT_EQ(read(folder_.path() / "f"), "1,10; 2,20");
+}
+
+TEST(FileNames, AreAnotherForEachTensor) {
+  const auto names = [](const std::vector<std::string>& tensors) {
+    std::vector<plan::TensorInfo> infos;
+    for (const auto& name : tensors) infos.push_back({name, scalar(DType::kF32)});
+    return file_names_of(infos);
+  };
+  EXPECT_THAT(names({"a/b", "c", "a:b", ".", "_."}),
+              ElementsAre("a_b", "c", "a_b-2", "_.-2", "_."));
+  EXPECT_THAT(names({"a/b", "a_b", "a:b", "a_b-2"}), ElementsAre("a_b-3", "a_b", "a_b-4", "a_b-2"));
+  EXPECT_THAT(names({"a/b", "a/b", "", "y", "y"}), ElementsAre("a_b", "a_b", "_", "y", "y"));
+}
+
+TEST_F(GivenTest, InputsWhoseNamesAreAlikeHaveFilesOfTheirOwn) {
+  write("a_b.npy", 1);
+  write("a_b-2.npy", 2);
+  const std::vector<plan::TensorInfo> inputs{{"a/b", scalar(DType::kF32)},
+                                             {"a_b", scalar(DType::kF32)}};
+  const auto frames = read_frames(inputs, {.all = folder_.path() / "f"});
+  ASSERT_TRUE(frames);
+  EXPECT_EQ(frames->front()[0].as<float>()[0], 2);
+  EXPECT_EQ(frames->front()[1].as<float>()[0], 1);
 }
 
 TEST_F(GivenTest, OfMoreThanMemoryShouldHoldTheFirstAreTaken) {

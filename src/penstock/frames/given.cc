@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -108,7 +109,23 @@ Status add_archive(const Infos& inputs, const Names& states, const fs::path& fil
     return std::move(added).error().within(place);
   }
   columns.merge(whole);
+  if (!whole.empty()) {
+    const auto& name = inputs[whole.begin()->first].name;
+    return invalid_argument(place, ": array '", name, "': frames have that input already, as ",
+                            "'<frame>/", name, "'; leave one of them out");
+  }
   return {};
+}
+
+/// With '_' for what is not a letter, digit, '.', '_' or '-'.
+std::string plain_name(std::string name) {
+  for (char& c : name) {
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+    if (!plain) c = '_';
+  }
+  if (name.empty() || name.front() == '.') name.insert(name.begin(), '_');
+  return name;
 }
 
 /// The position of the input that a file of a folder is for: "<name>.npy", or "input_<i>.pb" as
@@ -116,9 +133,9 @@ Status add_archive(const Infos& inputs, const Names& states, const fs::path& fil
 std::optional<std::size_t> input_of_file(const Infos& inputs, const Names& order,
                                          const fs::path& file) {
   const std::string stem = file.stem().string();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (stem == inputs[i].name || stem == file_name_of(inputs[i].name)) return i;
-  }
+  const auto names = file_names_of(inputs);
+  const auto found = std::ranges::find(names, stem);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto named = std::ranges::find(order, inputs[i].name);
     const auto number = named == order.end() ? i : static_cast<std::size_t>(named - order.begin());
@@ -154,8 +171,7 @@ Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& co
     PENSTOCK_TRY(const bool found, add_files(inputs, order, files, columns));
     if (!found) {
       return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
-                       file_name_of(inputs.front().name), ".npy and so on, of ",
-                       quoted_names(inputs));
+                       file_names_of(inputs).front(), ".npy and so on, of ", quoted_names(inputs));
     }
     ++frames;
     for (const auto& [i, values] : columns) {
@@ -234,8 +250,8 @@ std::vector<fs::path> paths_of(const Infos& inputs, const SourceOptions& options
     return paths;
   }
   // Of a folder those that have the name of an input are read, whatever else lies there.
-  for (const auto& info : known) {
-    paths.push_back(fs::path(options.all) / (file_name_of(info.name) + ".npy"));
+  for (const auto& name : file_names_of(known)) {
+    paths.push_back(fs::path(options.all) / (name + ".npy"));
   }
   return paths;
 }
@@ -302,15 +318,24 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
   return given;
 }
 
-std::string file_name_of(const std::string& tensor) {
-  std::string name = tensor;
-  for (char& c : name) {
-    const bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
-    if (!plain) c = '_';
+Names file_names_of(const Infos& tensors) {
+  std::map<std::string, std::string> files;  // By the tensor's name.
+  std::set<std::string> taken;
+  for (const auto& tensor : tensors) {
+    if (plain_name(tensor.name) == tensor.name && taken.insert(tensor.name).second) {
+      files.emplace(tensor.name, tensor.name);
+    }
   }
-  if (name.empty() || name.front() == '.') name.insert(name.begin(), '_');
-  return name;
+  Names all;
+  for (const auto& tensor : tensors) {
+    const auto [file, is_new] = files.try_emplace(tensor.name, plain_name(tensor.name));
+    const auto plain = file->second;
+    for (int i = 2; is_new && !taken.insert(file->second).second; ++i) {
+      file->second = concat(plain, "-", i);
+    }
+    all.push_back(file->second);
+  }
+  return all;
 }
 
 }  // namespace penstock::frames

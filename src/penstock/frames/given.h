@@ -72,8 +72,9 @@ struct GivenInputs {
 Result<GivenInputs> read_given(const std::vector<plan::TensorInfo>& inputs,
                                const SourceOptions& options);
 
-/// A tensor's name as part of a file's name: what is not a letter, digit, '.', '_' or '-' becomes
-/// '_'.
-std::string file_name_of(const std::string& tensor);
+/// The tensors' names as parts of files' names, in their order: what is not a letter, digit, '.',
+/// '_' or '-' becomes '_'. Of other tensors that this makes alike, and like names that it leaves as
+/// they are, the later ones end in "-2", "-3" and so on.
+std::vector<std::string> file_names_of(const std::vector<plan::TensorInfo>& tensors);
 
 }  // namespace penstock::frames

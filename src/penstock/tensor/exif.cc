@@ -1,4 +1,4 @@
-// Walks the segments of a JPEG to the one of EXIF, and there the first directory to the tag.
+// Walks a JPEG's segments or a PNG's chunks to EXIF, and there its first directory to the tag.
 #include "penstock/tensor/exif.h"
 
 #include <algorithm>
@@ -43,9 +43,20 @@ int orientation_in(Bytes tiff) {
   return 1;
 }
 
-}  // namespace
+int orientation_of_png(Bytes png) {
+  constexpr std::size_t kBegin = 8, kAround = 12;  // Of a chunk: length, name and checksum.
+  for (std::size_t at = kBegin; at + kAround <= png.size();) {
+    const std::size_t length = number_at(png, at, 4, false);
+    if (length > png.size() - at - kAround) return 1;
+    if (begins_with(png.subspan(at + 4), "eXIf")) {
+      return orientation_in(png.subspan(at + 8, length));
+    }
+    at += kAround + length;
+  }
+  return 1;
+}
 
-int exif_orientation(std::span<const unsigned char> jpeg) {
+int orientation_of_jpeg(Bytes jpeg) {
   using namespace std::string_view_literals;
   constexpr unsigned char kMarker = 0xFF, kStart = 0xD8, kApp1 = 0xE1, kScan = 0xDA;
   if (jpeg.size() < 2 || jpeg[0] != kMarker || jpeg[1] != kStart) return 1;
@@ -60,6 +71,13 @@ int exif_orientation(std::span<const unsigned char> jpeg) {
     at += 2 + length;
   }
   return 1;
+}
+
+}  // namespace
+
+int exif_orientation(std::span<const unsigned char> file) {
+  return begins_with(file, "\x89PNG\r\n\x1A\n") ? orientation_of_png(file)
+                                                : orientation_of_jpeg(file);
 }
 
 }  // namespace penstock

@@ -17,13 +17,13 @@
 #include "penstock/base/ending.h"
 #include "penstock/tensor/exif.h"
 #include "penstock/tensor/jpeg.h"
+#include "penstock/tensor/pnm.h"
 
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_NO_STDIO
 #define STBI_ONLY_PNG
 #define STBI_ONLY_BMP
-#define STBI_ONLY_PNM
 #define STBI_MAX_DIMENSIONS 32768
 #define STB_IMAGE_RESIZE_STATIC
 #define STB_IMAGE_RESIZE_IMPLEMENTATION
@@ -97,20 +97,6 @@ Error not_decoded() {
                     "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
 }
 
-/// By stb: all kinds but JPEG. `room`: as decode_image() has it.
-Status decode_other(std::span<const unsigned char> bytes, int channels, const Room& room) {
-  int width = 0, height = 0, found = 0;
-  const auto size = static_cast<int>(bytes.size());
-  if (stbi_info_from_memory(bytes.data(), size, &width, &height, &found) == 0) return not_decoded();
-  PENSTOCK_TRY(const auto to, room(height, width));
-  const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
-      stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),
-      &stbi_image_free);
-  if (data == nullptr) return not_decoded();
-  std::copy_n(data.get(), to.size(), to.begin());
-  return {};
-}
-
 /// As it is seen. `orientation`: EXIF's; from 5 on, rows are columns.
 void turn(const Pixels& from, int orientation, int channels, std::span<std::uint8_t> to) {
   const bool swapped = orientation >= 5;
@@ -132,16 +118,46 @@ void turn(const Pixels& from, int orientation, int channels, std::span<std::uint
   }
 }
 
-Status decode_jpeg(std::span<const unsigned char> bytes, int channels, const Room& room) {
-  PENSTOCK_TRY(auto jpeg, Jpeg::open(bytes));
-  const int height = jpeg.height(), width = jpeg.width();
+/// A picture that is stored in `bytes`. `room`: as decode_image() has it. `read` decodes it as it
+/// is stored, of height x width x channels.
+Status decode_turned(std::span<const unsigned char> bytes, int height, int width, int channels,
+                     const Room& room, const std::function<Status(std::span<std::uint8_t>)>& read) {
   const int orientation = exif_orientation(bytes);
   PENSTOCK_TRY(const auto to, orientation >= 5 ? room(width, height) : room(height, width));
-  if (orientation == 1) return jpeg.read(channels, to);
+  if (orientation == 1) return read(to);
   Pixels stored{std::vector<std::uint8_t>(to.size()), height, width};
-  PENSTOCK_CHECK_OK(jpeg.read(channels, stored.bytes));
+  PENSTOCK_CHECK_OK(read(stored.bytes));
   turn(stored, orientation, channels, to);
   return {};
+}
+
+Status decode_jpeg(std::span<const unsigned char> bytes, int channels, const Room& room) {
+  PENSTOCK_TRY(auto jpeg, Jpeg::open(bytes));
+  return decode_turned(bytes, jpeg.height(), jpeg.width(), channels, room,
+                       [&](std::span<std::uint8_t> to) { return jpeg.read(channels, to); });
+}
+
+Status decode_pnm(std::span<const unsigned char> bytes, int channels, const Room& room) {
+  PENSTOCK_TRY(const auto pnm, Pnm::open(bytes));
+  PENSTOCK_TRY(const auto to, room(pnm.height, pnm.width));
+  pnm.read(channels, to);
+  return {};
+}
+
+/// By stb: PNG and BMP.
+Status decode_other(std::span<const unsigned char> bytes, int channels, const Room& room) {
+  int width = 0, height = 0, found = 0;
+  const auto size = static_cast<int>(bytes.size());
+  if (stbi_info_from_memory(bytes.data(), size, &width, &height, &found) == 0) return not_decoded();
+  const auto read = [&](std::span<std::uint8_t> to) -> Status {
+    const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
+        stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),
+        &stbi_image_free);
+    if (data == nullptr) return not_decoded();
+    std::copy_n(data.get(), to.size(), to.begin());
+    return {};
+  };
+  return decode_turned(bytes, height, width, channels, room, read);
 }
 
 Result<std::span<std::uint8_t>> room_in(Pixels& pixels, int height, int width, int channels) {
@@ -231,8 +247,9 @@ Result<Tensor> read_image(const fs::path& file, const Type& type) {
 Status decode_image(std::span<const std::uint8_t> bytes, int channels, const Room& room) {
   if (bytes.size() > INT32_MAX) return invalid_argument("is over 2 GB: expected a picture");
   try {
-    return is_jpeg(bytes) ? decode_jpeg(bytes, channels, room)
-                          : decode_other(bytes, channels, room);
+    if (is_jpeg(bytes)) return decode_jpeg(bytes, channels, room);
+    if (is_pnm(bytes)) return decode_pnm(bytes, channels, room);
+    return decode_other(bytes, channels, room);
   } catch (const std::bad_alloc&) {
     return make_error(Code::kResourceExhausted, "needs more memory than there is");
   }

@@ -15,8 +15,8 @@ namespace penstock {
 ///
 /// `type` is u8 (0..255) or f32 (scaled to 0..1, no mean or deviation applied), of one picture:
 /// [1,C,H,W] or [C,H,W] where C is 1 (grey) or 3 (red, green, blue), else [1,H,W,C] or [H,W,C].
-/// It is turned as the EXIF orientation of a JPEG says, then resized to H x W without regard to its
-/// proportions; an open H or W takes the picture's own, an open first dimension 1.
+/// It is turned as the EXIF orientation of a JPEG or PNG says, then resized to H x W without regard
+/// to its proportions; an open H or W takes the picture's own, an open first dimension 1.
 /// \error kNotFound         no such file.
 /// \error kDataLoss         not a picture, truncated, or of another kind.
 /// \error kInvalidArgument  `type` is no picture's, or its open dimensions are bounded too low.
@@ -27,7 +27,8 @@ Result<Tensor> read_image(const std::filesystem::path& file, const Type& type);
 using Room = std::function<Result<std::span<std::uint8_t>>(int height, int width)>;
 
 /// Decodes the bytes of such a file to 1 (grey), 2 (and opacity), 3 (red, green, blue) or 4
-/// channels (and opacity): rows of pixels, channels together, turned as its EXIF orientation says.
+/// channels (and opacity): rows of pixels, channels together, turned as its EXIF orientation says,
+/// numbers of other than 8 bits scaled to 0..255.
 /// `room` is asked once, before anything is decoded.
 /// \error kDataLoss  as read_image(); and what `room` says.
 Status decode_image(std::span<const std::uint8_t> bytes, int channels, const Room& room);

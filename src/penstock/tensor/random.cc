@@ -71,17 +71,37 @@ bool is_real_number(DType dtype) {
   return dtype != DType::kBool && dtype != DType::kC64 && dtype != DType::kC128;
 }
 
+/// Half of the texts are as they are. Others get a capital or all, or lose those that they have.
+std::string in_another_case(std::string text, Random& random) {
+  const auto drawn = random.below(4);
+  if (drawn > 1) return text;
+  const auto was = text;
+  const auto end = drawn == 0 || text.empty() ? text.end() : text.begin() + 1;
+  const auto is_small = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  std::transform(text.begin(), end, text.begin(),
+                 [&](char c) { return is_small(c) ? static_cast<char>(c - 'a' + 'A') : c; });
+  if (text != was) return text;
+  std::ranges::transform(text, text.begin(), [&](char c) {
+    return is_capital(c) ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text;
+}
+
 Tensor random_texts(std::vector<std::int64_t> dims, std::size_t count, Random& random,
                     std::span<const std::string> words) {
   std::vector<std::string> texts(count);
+  const bool others = std::ranges::find(words, "") != words.end();  // Are taken, too.
   for (auto& text : texts) {
     if (!words.empty()) {
       text = words[random.below(words.size())];
+      if (others) text = in_another_case(std::move(text), random);
       continue;
     }
     for (auto letters = 1 + random.below(8); letters > 0; --letters) {
       text += static_cast<char>('a' + random.below(26));
     }
+    text = in_another_case(std::move(text), random);
   }
   return Tensor::strings(std::move(dims), std::move(texts));
 }

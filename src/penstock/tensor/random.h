@@ -36,8 +36,10 @@ struct RandomOptions {
   /// Floats of no range are so many times as large. Other than 1: whole numbers of a known range
   /// are from a part of it, as in pictures of little contrast, each tensor's from another.
   double scale = 1;
-  std::optional<WholeRange> range = {};     ///< Numbers of every dtype are whole and in it, evenly.
-  std::span<const std::string> words = {};  ///< Texts are among them, evenly; empty: short words.
+  std::optional<WholeRange> range = {};  ///< Numbers of every dtype are whole and in it, evenly.
+  /// Texts are among them, evenly; with the empty one, which stands for others, half of them as
+  /// they are, half with other capitals. Empty: short words with and without capitals.
+  std::span<const std::string> words = {};
 };
 
 /// Open dimensions are as Dim::likely() says. Floats as Random::normal(), booleans even, texts

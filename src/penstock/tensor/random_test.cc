@@ -96,6 +96,33 @@ TEST(RandomTest, EveryTensorTypeHasValues) {
   }
 }
 
+std::set<std::string> texts_of(std::span<const std::string> words) {
+  Random random(0);
+  const auto tensor = random_tensor(type_of(DType::kString, {400}), random, {.words = words});
+  const auto texts = tensor->strings();
+  return {texts.begin(), texts.end()};
+}
+
+TEST(RandomTest, TextsHaveCapitals) {
+  int small = 0, first = 0, all = 0;
+  for (const auto& text : texts_of({})) {
+    const auto capitals = std::ranges::count_if(text, [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (text.size() < 2) continue;
+    small += capitals == 0 ? 1 : 0;
+    first += capitals == 1 && text[0] <= 'Z' ? 1 : 0;
+    all += static_cast<std::size_t>(capitals) == text.size() ? 1 : 0;
+  }
+  EXPECT_GT(small, 100);
+  EXPECT_GT(first, 40);
+  EXPECT_GT(all, 40);
+}
+
+TEST(RandomTest, KnownTextsComeInCapitalsTooWhereOthersAreTaken) {
+  const std::vector<std::string> open{"", "cat", "BIG"}, closed{"cat", "dog"};
+  EXPECT_EQ(texts_of(open), (std::set<std::string>{"", "cat", "Cat", "CAT", "BIG", "big"}));
+  EXPECT_EQ(texts_of(closed), (std::set<std::string>{"cat", "dog"}));
+}
+
 TEST(RandomTest, OpenDimensionsTakeTheirBoundOrOne) {
   Random random(0);
   const auto open = Type::tensor(DType::kBool, std::vector<Dim>{{-1, "n", 7}, {-1, "m", -1}});
