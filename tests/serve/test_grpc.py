@@ -111,6 +111,16 @@ def test_a_client(server: Server, models: list[str], case: str) -> None:
     ask(server, case, models[0])
 
 
+def test_a_token_that_is_taken_back_ends_an_open_stream(models: list[str], tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    command = [str(find_program()), "token", "me", "--rights", "infer"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    tokens.write_text(made.stdout)
+    server = Server(models[0], "--tokens", str(tokens))
+    ask(server, "loses_its_token", f"{made.stderr.removeprefix('token: ').strip()}:{tokens}")
+    assert server.end() == 0, server.errors
+
+
 def test_it_says_what_is_served_where(server: Server) -> None:
     assert "penstock: model add version 1" in server.said
     assert "penstock: model add version 3" in server.said

@@ -33,6 +33,15 @@ Result<std::string> check_caller(const serve::Access& access, serve::Right right
   return access.check(right, credentials);
 }
 
+Result<std::string> StreamRight::check() {
+  const auto generation = access_.generation();
+  if (!name_ || generation != generation_) {
+    PENSTOCK_TRY(name_, check_caller(access_, right_, context_));
+    generation_ = generation;
+  }
+  return *name_;
+}
+
 std::optional<std::chrono::steady_clock::time_point> deadline_of(
     const ::grpc::CallbackServerContext& context) {
   using System = std::chrono::system_clock;

@@ -30,7 +30,7 @@ class StreamCall final : public Reactor, public LastingCall {
                            std::size_t most, LastingCalls& lasting) {
     const std::shared_ptr<StreamCall> call(new StreamCall(server, access, log, context, most));
     call->self_ = call;
-    auto client = check_caller(access, serve::Right::kInfer, context);
+    auto client = call->right_.check();
     if (client) {
       call->client_ = *std::move(client);
       call->StartRead(&call->message_);
@@ -53,6 +53,7 @@ class StreamCall final : public Reactor, public LastingCall {
       const std::scoped_lock lock(mutex_);
       slots_.push_back(slot);
     }
+    if (const auto may = right_.check(); !may) return refuse(*slot, to_status(may.error()));
     auto request = read_call(access_, context_, message_, slot->id);
     message_.Clear();
     if (request) {
@@ -113,6 +114,7 @@ class StreamCall final : public Reactor, public LastingCall {
              const ::grpc::CallbackServerContext& context, std::size_t most)
       : server_(server),
         access_(access),
+        right_(access, serve::Right::kInfer, context),
         log_(log),
         context_(context),
         most_(most),
@@ -146,6 +148,17 @@ class StreamCall final : public Reactor, public LastingCall {
       slot.call = nullptr;
       if (!is_written || (!status.ok() && ends_on_error_)) slot.ends = std::move(status);
       slot.reply = std::move(reply);
+    }
+    go_on();
+  }
+
+  /// The stream ends with this once what came before is answered.
+  void refuse(Slot& slot, const ::grpc::Status& status) {
+    slot.log.end(status);
+    {
+      const std::scoped_lock lock(mutex_);
+      slot.ends = status;
+      slot.reply.emplace();
     }
     go_on();
   }
@@ -219,6 +232,7 @@ class StreamCall final : public Reactor, public LastingCall {
 
   serve::Server& server_;
   const serve::Access& access_;
+  StreamRight right_;
   serve::AccessLog* const log_;
   std::string client_;  // Whose rights the requests have.
   const ::grpc::CallbackServerContext& context_;

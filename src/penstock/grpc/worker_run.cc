@@ -114,10 +114,13 @@ std::vector<std::string> tickets_of(const std::vector<host::CallValue>& values) 
 class RunCall final : public Dialogue<Bytes, Bytes> {
  public:
   RunCall(WorkerParts& parts, ::grpc::CallbackServerContext& context)
-      : parts_(parts), context_(context), most_(parts.host.limits().calls) {}
+      : parts_(parts),
+        context_(context),
+        right_(parts.access, serve::Right::kInfer, context),
+        most_(parts.host.limits().calls) {}
 
   void start() {
-    auto client = check_caller(parts_.access, serve::Right::kInfer, context_);
+    auto client = right_.check();
     if (!client) return end(to_worker_status(client.error()));
     client_ = *std::move(client);
     read();
@@ -173,6 +176,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
 
   /// \error  the stream cannot go on: what was sent is no request, or cannot be answered.
   Status take(const Bytes& message) {
+    PENSTOCK_CHECK_OK(right_.check());
     PENSTOCK_TRY(const auto parts, RawMessage::read(message, kRawField, "RunRequest"));
     worker::RunRequest request;
     if (!request.ParseFromString(parts.head())) {
@@ -296,6 +300,7 @@ class RunCall final : public Dialogue<Bytes, Bytes> {
 
   WorkerParts& parts_;
   ::grpc::CallbackServerContext& context_;
+  StreamRight right_;
   const std::size_t most_;
   std::string client_;
   std::shared_ptr<host::Session> session_;

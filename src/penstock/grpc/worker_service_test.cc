@@ -99,7 +99,9 @@ std::vector<float> values_of(const std::string& bytes) {
 class Caller {
  public:
   explicit Caller(const Worker& worker, std::vector<std::string> peers = {},
-                  std::string session = {}, const std::vector<std::string>& tickets = {}) {
+                  std::string session = {}, const std::vector<std::string>& tickets = {},
+                  const std::string& token = {}) {
+    if (!token.empty()) session_context_.AddMetadata("authorization", "Bearer " + token);
     ::grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -179,7 +181,9 @@ class Caller {
 /// A stream of calls.
 class Calls {
  public:
-  explicit Calls(const Caller& caller) : stream_(caller.stub->Run(&context_)) {
+  explicit Calls(const Caller& caller, const std::string& token = {}) {
+    if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
+    stream_ = caller.stub->Run(&context_);
     worker::RunRequest request;
     request.mutable_open()->set_session(caller.id);
     stream_->Write(request);
@@ -813,6 +817,27 @@ TEST(WorkerServiceTest, RightsAreAskedFor) {
   worker::OpenStageResponse response;
   EXPECT_EQ(stranger.stub->OpenStage(&context, request, &response).error_code(),
             ::grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST(WorkerServiceTest, ATokenThatIsTakenBackEndsTheStreamsThatItOpened) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "tokens";
+  std::ofstream(file) << "me sha256:" << sha256_of("secret") << " infer\n";
+  const Worker worker(with_a_long_lease(),
+                      {.tokens = file, .client_certificates = false, .say = {}});
+  const Caller caller(worker, {}, {}, {}, "secret");
+  Calls calls(caller, "secret");
+  EXPECT_EQ(calls.ask(Calls::request(1, 7, {1})).answer().error().code(),
+            static_cast<int>(Code::kNotFound));
+  std::ofstream(file) << "# nobody\n";
+  ASSERT_FALSE(calls.ask(Calls::request(2, 7, {1})).has_answer());
+  EXPECT_EQ(calls.finish().error_code(), ::grpc::StatusCode::UNAUTHENTICATED);
+  worker::SessionRequest beat;
+  beat.mutable_beat()->set_number(1);
+  caller.beats->Write(beat);
+  worker::SessionResponse response;
+  ASSERT_FALSE(caller.beats->Read(&response));
+  EXPECT_EQ(caller.beats->Finish().error_code(), ::grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST(WorkerServiceTest, WhetherAModelIsReadyIsOpenToEverybody) {

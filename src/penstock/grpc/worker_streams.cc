@@ -34,7 +34,10 @@ Error no_message(const char* name) {
 class SessionCall final : public Dialogue<worker::SessionRequest, worker::SessionResponse> {
  public:
   SessionCall(WorkerParts& parts, Context& context)
-      : parts_(parts), context_(context), log_(log_call(parts, context, "stream", "Session")) {}
+      : parts_(parts),
+        context_(context),
+        right_(parts.access, Right::kInfer, context),
+        log_(log_call(parts, context, "stream", "Session")) {}
 
   void start() { read(); }
 
@@ -64,7 +67,7 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
   }
 
   Status open(const worker::SessionRequest& request, worker::SessionResponse& response) {
-    PENSTOCK_TRY(const auto client, check_caller(parts_.access, Right::kInfer, context_));
+    PENSTOCK_TRY(const auto client, right_.check());
     if (!request.has_open()) return invalid_argument("expected Open in the first request");
     const auto& asked = request.open();
     log_.client(client);
@@ -90,6 +93,7 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
   }
 
   Status beat(const worker::SessionRequest& request, worker::SessionResponse& response) {
+    PENSTOCK_CHECK_OK(right_.check());
     if (!request.has_beat()) return invalid_argument("expected Beat, found another request");
     return beat_once(request.beat().number(), response);
   }
@@ -102,6 +106,7 @@ class SessionCall final : public Dialogue<worker::SessionRequest, worker::Sessio
 
   WorkerParts& parts_;
   Context& context_;
+  StreamRight right_;
   CallLog log_;
   std::shared_ptr<host::Session> session_;
 };
@@ -114,7 +119,7 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
   static PutCall* start(WorkerParts& parts, Context& context) {
     const std::shared_ptr<PutCall> call(new PutCall(parts, context));
     call->self_ = call;
-    auto client = check_caller(parts.access, Right::kLoad, context);
+    auto client = call->right_.check();
     if (client) {
       call->client_ = *std::move(client);
       call->log_.client(call->client_);
@@ -133,7 +138,9 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
  private:
   PutCall(WorkerParts& parts, const Context& context)
-      : parts_(parts), log_(log_call(parts, context, "stream", "PutContent")) {}
+      : parts_(parts),
+        right_(parts.access, Right::kLoad, context),
+        log_(log_call(parts, context, "stream", "PutContent")) {}
 
   void finish(::grpc::Status status) {
     log_.received(received_);
@@ -142,8 +149,10 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
   }
 
   void take() {
-    const auto goes_on = pipeline::guarded(
-        [&] { return request_.has_head() ? begin(request_.head()) : add(request_.piece()); });
+    const auto goes_on = pipeline::guarded([&]() -> Result<bool> {
+      PENSTOCK_CHECK_OK(right_.check());
+      return request_.has_head() ? begin(request_.head()) : add(request_.piece());
+    });
     if (!goes_on) return finish(ended_by([&] { return to_worker_status(goes_on.error()); }));
     *goes_on ? StartRead(&request_) : finish(::grpc::Status::OK);
   }
@@ -177,6 +186,7 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
   }
 
   WorkerParts& parts_;
+  StreamRight right_;
   CallLog log_;
   std::size_t received_ = 0;  // Bytes of the pieces.
   std::string client_;
@@ -271,10 +281,11 @@ Tensor zeros(std::size_t bytes) {
 class EchoCall final : public Dialogue<Bytes, Bytes> {
  public:
   EchoCall(const WorkerParts& parts, const Context& context)
-      : log_(log_call(parts, context, "stream", "Echo")) {}
+      : right_(parts.access, Right::kInfer, context),
+        log_(log_call(parts, context, "stream", "Echo")) {}
 
-  void start(WorkerParts& parts, Context& context) {
-    const auto client = check_caller(parts.access, Right::kInfer, context);
+  void start() {
+    const auto client = right_.check();
     if (client) log_.client(*client);
     client ? read() : end(to_worker_status(client.error()));
   }
@@ -282,7 +293,8 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
  private:
   void received(Bytes& request) override {
     const auto received_ns = now_ns();
-    auto answered = answer(request, received_ns);
+    const auto may = right_.check();
+    auto answered = may ? answer(request, received_ns) : may.error();
     request.Clear();
     if (!answered) return end(to_worker_status(answered.error()));
     send(*std::move(answered));
@@ -308,6 +320,7 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
     return std::move(writer).finish();
   }
 
+  StreamRight right_;
   CallLog log_;
 };
 
@@ -336,7 +349,7 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
   const auto call = std::make_shared<EchoCall>(parts, context);
   auto* begun = EchoCall::begin(call);
   parts.lasting.add(call);
-  call->start(parts, context);
+  call->start();
   return begun;
 }
 

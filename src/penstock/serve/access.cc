@@ -207,22 +207,33 @@ struct Access::State {
   mutable std::mutex mutex;
   mutable std::optional<Stamp> stamp;                                // Of what was read last.
   mutable std::shared_ptr<const std::vector<Client>> known_clients;  // Null: no file.
+  mutable std::uint64_t generation = 0;                              // How often it was read again.
 
-  /// What the file says now.
-  [[nodiscard]] std::shared_ptr<const std::vector<Client>> clients() const {
+  /// What the file says now, and its generation.
+  struct Known {
+    std::shared_ptr<const std::vector<Client>> clients;
+    std::uint64_t generation = 0;
+  };
+  [[nodiscard]] Known known() const {
+    if (options.tokens.empty()) return {};
     const std::scoped_lock lock(mutex);
-    if (options.tokens.empty()) return nullptr;
+    read_again();
+    return {known_clients, generation};
+  }
+
+  /// \pre  holds the lock.
+  void read_again() const {
     const auto found = stamp_of(options.tokens);
-    if (found == stamp) return known_clients;
+    if (found == stamp) return;
     stamp = found;
     auto read = read_clients(options.tokens);
     if (read) known_clients = std::make_shared<const std::vector<Client>>(*std::move(read));
+    ++generation;
     if (options.say) {
       options.say(read ? concat("tokens read again from ", options.tokens.string())
                        : concat("the tokens read before still hold: ", read.error().message()));
       if (read) warn_of_nobody();
     }
-    return known_clients;
   }
 
   void warn_of_nobody() const {
@@ -263,6 +274,10 @@ Result<Access> Access::open(Options options) {
   return Access(std::move(state));
 }
 
+std::uint64_t Access::generation() const {
+  return state_->known().generation;
+}
+
 bool Access::takes_tokens() const {
   return !state_->options.tokens.empty();
 }
@@ -273,7 +288,7 @@ Result<std::string> Access::check(Right right, const Credentials& credentials) c
                       "shared memory is for clients of the server's own machine; send the tensors "
                       "in the request");
   }
-  const auto clients = state_->clients();
+  const auto clients = state_->known().clients;
   if (clients == nullptr && state_->options.client_certificates) {
     if (credentials.certificate_name.empty()) {
       return make_error(Code::kUnauthenticated, "expected a client certificate, found none");

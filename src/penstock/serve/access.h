@@ -62,6 +62,10 @@ class Access {
   /// \error kPermissionDenied  known, but without this right.
   [[nodiscard]] Result<std::string> check(Right right, const Credentials& credentials) const;
 
+  /// Another number whenever the file has been read again, and check() may say otherwise: cheaper
+  /// to ask for than check(), for who asks often.
+  [[nodiscard]] std::uint64_t generation() const;
+
   /// Whether a token would be of use: a client certificate is not the only way in.
   [[nodiscard]] bool takes_tokens() const;
 

@@ -359,6 +359,21 @@ def names_itself_twice(client: Client) -> None:
     assert client.raw.ModelInfer(raw_request(), metadata=twice[:1]).id == "me"
 
 
+def loses_its_token(client: Client) -> None:
+    """What it asked before is answered, and its stream ends with the next request."""
+    token, file = client.model.split(":", 1)
+    asked: queue.Queue = queue.Queue()
+    me = [("authorization", f"Bearer {token}")]
+    stream = client.raw.ModelStreamInfer(iter(asked.get, None), metadata=me)
+    asked.put(raw_request())
+    assert next(stream).infer_response.id == "me"
+    Path(file).write_text("# nobody\n")
+    asked.put(raw_request())
+    fails("UNAUTHENTICATED", "the token is not known here", next, stream)
+    asked.put(None)
+    fails("UNAUTHENTICATED", "the token is not known here", client.raw.ModelInfer, raw_request(), metadata=me)
+
+
 def total(client: Client, number: int | str, add: float, start: bool = False, end: bool = False) -> list:
     array = np.array([add, 2 * add], np.float32)
     answer = client.triton.infer("running", inputs(array), sequence_id=number, sequence_start=start, sequence_end=end)
