@@ -666,6 +666,7 @@ def test_what_is_wrong_is_named_with_its_line(penstock, app, tmp_path):
     assert "expected f32[4], found f32[5] from 'image'" in error(inputs={"image": "f32[5]"})
     lonely = {**nodes, "last": {"network": "plus.onnx"}}
     assert "node 'last': input 'x' (f32[4]) has no source" in error(nodes=lonely)
+    assert "'node.port', or bind it where it never changes ('constants: {x: VALUE}')" in error(nodes=lonely)
     assert error(outputs={"y": "last.z"}).endswith("node 'last' has no output 'z'; there are: 'y'")
     assert "nodes.last.network: no such file: " in error(nodes={**nodes, "last": {"network": "none.onnx"}})
     unnamed = {**nodes, "scale": {"function": nodes["scale"]["function"], "inputs": {"x": "image"}}}

@@ -174,6 +174,18 @@ def test_what_does_not_fit_is_refused_in_a_sentence(penstock, rated, given, said
     assert said in penstock("show", rated, "--constant", *given).error
 
 
+def test_a_name_may_hold_an_equals_sign(penstock, well, tmp_path):
+    names = ["a=b", "a=c=d"]
+    nodes = [helper.make_node("Add", ["x", names[0]], ["t"]), helper.make_node("Mul", ["t", names[1]], ["y"])]
+    model = save(tmp_path, "m", nodes, [value(name, [1]) for name in ("x", *names)], [value("y", [1])])
+    np.save(tmp_path / "x.npy", np.ones(1, np.float32))
+    given = ["--constant", "a=b=[2]", "--constant", "a=c=d=[5]"]
+    out = well("run", model, *given, "--input", "x=x.npy", "-o", "-").out
+    assert json.loads(out)["outputs"]["y"] == [15]
+    twice = penstock("show", model, *given, "--constant", "a=b=[3]")
+    assert "input 'a=b' is given twice" in twice.error
+
+
 def test_a_package_and_an_application_have_their_own(penstock, well, rated, tmp_path):
     well("split", rated, *BOUND, "-o", "p.penstock")
     assert "--constant" in penstock("run", "p.penstock", "--constant", "rate=1").error

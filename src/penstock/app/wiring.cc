@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "penstock/session/identify.h"
 #include "penstock/session/state_loops.h"
 #include "penstock/tensor/npy.h"
 
@@ -143,6 +144,13 @@ class Wirer {
                : "";
   }
 
+  /// A package's inputs were settled when it was made, and a function's are never bound.
+  static std::string advice_on_binding(const Node& node, const std::string& port) {
+    const auto* network = std::get_if<Network>(&node.runs);
+    if (network == nullptr || identify(network->model) == FileKind::kPackage) return {};
+    return concat(", or bind it where it never changes ('constants: {", port, ": VALUE}')");
+  }
+
   /// The application's, and those of packages that it does not name anew.
   void take_states() {
     states_ = app_.states;
@@ -215,7 +223,8 @@ class Wirer {
       if (!is_read(part, input.name)) continue;
       return invalid_argument("input ", in_quotes(input.name), " (", input.type,
                               ") has no source; connect it to an input of the application or to "
-                              "'node.port'")
+                              "'node.port'",
+                              advice_on_binding(node, input.name))
           .within(place_of(node));
     }
     return {};

@@ -45,8 +45,13 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
   }
   for (const auto& text : arguments.constants) {
     PENSTOCK_TRY(auto constant, graph::parse_constant(text));
-    if (!options.constants.insert(constant).second) {
-      return invalid_argument("--constant: input '", constant.first, "' is given twice");
+    // Names may hold '=': two that begin alike are parted at another one.
+    for (auto end = constant.first.size(); !options.constants.insert(constant).second;) {
+      end = text.find('=', end + 1);
+      if (end == std::string::npos || end + 1 == text.size()) {
+        return invalid_argument("--constant: input '", constant.first, "' is given twice");
+      }
+      constant = {text.substr(0, end), text.substr(end + 1)};
     }
   }
   return options;

@@ -140,6 +140,18 @@ INSTANTIATE_TEST_SUITE_P(
               "{ y = Einsum<equation = \"bi,oi->bo\">(x, w) }",
               "f32[3,3]"}));
 
+TEST(BatchedTest, TakesScalesThatAreAnAttribute) {
+  const auto widened = [](const std::string& scales) {
+    const auto graph = import_text(concat(
+        R"(<ir_version: 8, opset_import: ["" : 7]> net (float[1,1,2,2] x) => (float[1,1,4,4] y) {
+           y = Upsample<scales = [)",
+        scales, "]>(x) }"));
+    const auto made = batched(Subgraph::whole(graph), 3);
+    return made ? type_text(*made, "y") : made.error().message();
+  };
+  EXPECT_EQ(widened("1.0, 1.0, 2.0, 2.0"), "f32[3,1,4,4]");
+}
+
 TEST(BatchedTest, MakesTheFirstStateOfEachFrame) {
   const auto graph = batched_text(R"((float[1,5,2] x) => (float[1,1,3] y)
       <float[1,3,2] w = {1, 2, 3, 4, 5, 6}, float[1,3,3] r = {1, 2, 3, 4, 5, 6, 7, 8, 9},

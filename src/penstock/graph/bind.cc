@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "penstock/base/option_name.h"
@@ -54,6 +55,22 @@ std::optional<ValueId> find_bindable(const Draft& draft, const std::string& name
   return draft.defaults.contains(name) ? graph.find_value(name) : std::nullopt;
 }
 
+/// The longest name of an input with which "NAME=VALUE" begins, and the value; where there is none,
+/// they are as they were parted at the first '='.
+std::pair<std::string, InputValue> parted(const Draft& draft, const std::string& name,
+                                          const InputValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return {name, value};
+  const auto whole = name + "=" + *text;
+  for (auto end = whole.rfind('=', whole.size() - 2); end != std::string::npos && end > name.size();
+       end = whole.rfind('=', end - 1)) {
+    if (find_bindable(draft, whole.substr(0, end))) {
+      return {whole.substr(0, end), whole.substr(end + 1)};
+    }
+  }
+  return {name, value};
+}
+
 Error no_bindable(const Graph& graph, const std::string& name) {
   const auto id = graph.find_value(name);
   if (!id || !graph.value(*id).constant) {
@@ -72,9 +89,14 @@ Status bind_inputs(Draft& draft, const std::map<std::string, InputValue>& consta
   auto& graph = draft.graph;
   std::map<std::string, std::vector<Dim>> shapes;
   std::vector<ValueId> bound;
-  for (const auto& [name, given] : constants) {
+  for (const auto& [begin, rest] : constants) {
+    const auto [name, given] = parted(draft, begin, rest);
     const auto id = find_bindable(draft, name);
     if (!id) return no_bindable(graph, name).within(std::string(name_of(OptionName::kConstants)));
+    if (std::ranges::find(bound, *id) != bound.end()) {
+      return Error(invalid_argument("input '", name, "' is given twice"))
+          .within(std::string(name_of(OptionName::kConstants)));
+    }
     bound.push_back(*id);
     auto& input = graph.values[index(*id)];
     auto value = value_for(input.type, given);

@@ -308,6 +308,15 @@ Status resize_sizes(FrameSite& site, const std::optional<Sizes>& axes) {
   return {};
 }
 
+/// An attribute up to opset 8.
+std::optional<std::vector<float>> scales_of(const FrameSite& site) {
+  if (const auto* attribute = site.node().find("scales")) {
+    const auto* list = std::get_if<std::vector<float>>(&attribute->value);
+    return list == nullptr ? std::nullopt : std::optional(*list);
+  }
+  return site.floats(site.opset() < 11 ? 1 : 2);
+}
+
 /// Its axis of frames must stay as it is: of one size, or of scale 1.
 Status resize(FrameSite& site) {
   PENSTOCK_CHECK_OK(check_alike(site, {0}));
@@ -326,7 +335,7 @@ Status resize(FrameSite& site) {
   if (site.has_input(3)) {
     PENSTOCK_CHECK_OK(resize_sizes(site, axes));
   } else {
-    const auto scales = site.floats(site.opset() < 11 ? 1 : 2);
+    const auto scales = scales_of(site);
     if (!scales) return site.refuse("its scales are no constant");
     for (std::size_t k = 0; k < scales->size(); ++k) {
       const int own = axes ? wrapped((*axes)[k], site.made().size()) : static_cast<int>(k);

@@ -48,7 +48,8 @@ struct ImportOptions {
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<std::pair<std::string, std::vector<Dim>>> parse_shape(const std::string& text);
 
-/// "sr=16000", "ids=[1, 2]", "mask=mask.npy": a `--constant` argument.
+/// "sr=16000", "ids=[1, 2]", "mask=mask.npy": a `--constant` argument, parted at the first '='. An
+/// import takes the longest name of an input that a text and its value begin with.
 /// \error kInvalidArgument  shows the text and the form expected.
 Result<std::pair<std::string, std::string>> parse_constant(const std::string& text);
 

@@ -296,9 +296,22 @@ void embeds(RangeSite& site) {
   site.ask(1, places(site.size(4, 0)));
 }
 
-/// Each box is of one of the pictures.
+/// Each box is of one of the pictures, and inside it.
 void aligns_boxes(RangeSite& site) {
   site.ask(2, places(site.size(0, 0)));
+  const auto height = site.size(0, 2), width = site.size(0, 3);
+  if (!height || !width) return;
+  const auto& node = site.node();
+  const auto* attribute = node.find("spatial_scale");
+  const auto* given = attribute != nullptr ? std::get_if<float>(&attribute->value) : nullptr;
+  const double scale = given != nullptr ? *given : 1;
+  double most = static_cast<double>(std::min(*height, *width) - 1) / scale;
+  if (node.int_or("sampling_ratio", 0) == 0) {
+    // Engines overflow on a box that ends a bin or more before it begins.
+    const auto bins = std::min(node.int_or("output_height", 1), node.int_or("output_width", 1));
+    most = std::min(most, std::ceil(static_cast<double>(bins) / scale) - 1);
+  }
+  if (scale > 0 && most >= 1) site.ask(1, between(0, most));
 }
 
 /// Places in the table of cosines.

@@ -56,6 +56,17 @@ TEST(Ranges, AreOfPicturesPlacesAndLengths) {
   EXPECT_EQ(range_in("(float[3, 4, 8, 8] x, float[5, 4] r, int64[5] i) => (float[5, 4, 2, 2] y) { "
                      "y = RoiAlign<output_height = 2, output_width = 2>(x, r, i) }"),
             "0..2");
+  const auto boxes = [](const std::string& attributes) {
+    return range_in(concat("(float[3, 4, 8, 9] x, float[5, 4] r, int64[5] i) => (float[5, 4, h, w] "
+                           "y) { y = RoiAlign<",
+                           attributes, ">(x, r, i) }"),
+                    "r");
+  };
+  EXPECT_EQ(boxes("output_height = 2, output_width = 3"), "0..1");
+  EXPECT_EQ(boxes("output_height = 2, output_width = 3, spatial_scale = 0.25"), "0..7");
+  EXPECT_EQ(boxes("output_height = 2, output_width = 3, sampling_ratio = 2"), "0..7");
+  EXPECT_EQ(boxes("output_height = 7, output_width = 99, spatial_scale = 0.5"), "0..13");
+  EXPECT_EQ(boxes("output_height = 1, output_width = 1"), "none");
   EXPECT_EQ(range_in("(float[1, 2, 5, 8] x, int64[1, 5] i, float[30, 4] c, float[30, 4] s) => "
                      "(float[1, 2, 5, 8] y) { y = com.microsoft.RotaryEmbedding(x, i, c, s) }"),
             "0..29");
