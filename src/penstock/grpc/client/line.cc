@@ -178,8 +178,8 @@ class LineImpl final : public Line, public ClientStream {
 
   const LineOptions options_;
   ::grpc::CompletionQueue* queue_ = nullptr;
-int most_calls_ = 1;                  // Set before it is open, as is
-  std::uint64_t most_bytes_ = 0;        // that one message may have. 0: the worker does not say.
+  int most_calls_ = 1;            // Set before it is open, as is
+  std::uint64_t most_bytes_ = 0;  // that one message may have. 0: the worker does not say.
   std::atomic<std::int64_t> heard_ns_{0};
   std::atomic<bool> is_broken_{false};  // why_.has_value()
   std::mutex mutex_;                    // Guards all below.
