@@ -8,6 +8,7 @@
 
 #include "penstock/backend/registry.h"
 #include "penstock/base/result.h"
+#include "penstock/graph/weight_store.h"
 #include "penstock/measure/judge.h"
 #include "penstock/measure/side.h"
 #include "penstock/pipeline/pipeline.h"

@@ -11,7 +11,7 @@
 namespace penstock::tune {
 namespace {
 
-constexpr std::uint64_t kFrames = 2;
+constexpr std::uint64_t kFramesOfOtherSizes = 2;
 
 /// With a gate where the network takes other sizes, and this can be measured on them.
 Result<OtherSizes> find(const Context& context) {
@@ -27,7 +27,7 @@ Result<OtherSizes> find(const Context& context) {
     if (!found) return other;
     inputs = *std::move(found);
   }
-  PENSTOCK_TRY(other.ring, frames::random_frames(inputs, options.random, kFrames));
+  PENSTOCK_TRY(other.ring, frames::random_frames(inputs, options.random, kFramesOfOtherSizes));
   return other;
 }
 
