@@ -209,7 +209,9 @@ REFUSALS = {
     "run lookup.onnx --input i=far.npy": OUTSIDE,
     "run two.penstock --constant x=1": Refusal("--constant", "give the model", "a package is made", "'penstock split'"),
     "bench chain.onnx --input x=wrong.npy": SHAPE,
-    "bench two.penstock --model lookup.onnx --seconds 0.2": OTHER_MODEL,
+    "bench two.penstock --model lookup.onnx --seconds 0.2": Refusal(
+        "--model 'lookup.onnx'", "not the model that package 'two.penstock'", "which was", "--model"
+    ),
     "bench lookup.onnx --input i=far.npy --seconds 0.2": OUTSIDE,
     "verify two.penstock --model lookup.onnx": OTHER_MODEL,
     "verify two.penstock --model none.onnx": Refusal("file", "'none.onnx'", "no such file", "check the path"),

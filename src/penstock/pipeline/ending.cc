@@ -54,6 +54,11 @@ Error Ending::error() const {
                     cancelled() ? "the pipeline was cancelled" : "the pipeline is closed");
 }
 
+Cut Ending::what_cuts() const {
+  const std::scoped_lock lock(cause_mutex_);
+  return cut_;
+}
+
 Error Ending::behind_cut() const {
   const std::scoped_lock lock(cause_mutex_);
   if (cut_ == Cut::kError) {

@@ -48,6 +48,8 @@ class Ending {
   /// closed()
   [[nodiscard]] Error error() const;
 
+  /// Behind what frames fail now. \pre  is_cut()
+  [[nodiscard]] Cut what_cuts() const;
   /// What is told of a frame that fails() while !cancelled(): the cause of that at its places.
   /// kCancelled behind an error.
   [[nodiscard]] Error behind_cut() const;

@@ -11,10 +11,10 @@ bool Fate::fail_ended(FrameNumber frame) {
   auto& state = self_.state;
   // A call may hang once the pipeline is cancelled: the frames behind it are cancelled then.
   if (state.ending.fails(frame) && !state.ending.cancelled()) {
-    Error told = state.ending.behind_cut();
-    const bool cancels = told.code == Code::kCancelled;
-    state.record(frame).fail(cancels ? Outcome::kCancelled : Outcome::kError,
-                             [&] { return std::move(told).within({Where::kFrame, frame}); });
+    const bool stopped = state.ending.what_cuts() == Cut::kError;
+    state.record(frame).fail(stopped ? Outcome::kCancelled : Outcome::kError, [&] {
+      return state.ending.behind_cut().within({Where::kFrame, frame});
+    });
     return true;
   }
   if (state.ending.given_up(frame)) {
