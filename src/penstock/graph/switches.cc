@@ -43,10 +43,10 @@ bool is_switch(const Type& type, bool is_compared) {
 
 /// The inputs that `from` hangs on, each with whether an Equal stands between.
 std::unordered_map<std::size_t, bool> inputs_behind(const Graph& graph, ValueId from) {
-  struct Seen {
+  struct Visit {
     bool at_all = false, compared = false;
   };
-  std::unordered_map<std::size_t, Seen> seen;
+  std::unordered_map<std::size_t, Visit> seen;
   std::unordered_map<std::size_t, bool> inputs;
   std::vector<std::pair<ValueId, bool>> open = {{from, false}};
   while (!open.empty()) {

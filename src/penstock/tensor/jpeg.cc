@@ -62,6 +62,11 @@ bool has_inks(const jpeg_decompress_struct& info) {
   return info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
 }
 
+/// Whether the library's own rows are not what is asked for.
+bool is_converted(const jpeg_decompress_struct& info, int channels) {
+  return has_inks(info) || channels == 2;
+}
+
 /// Of which the pixels wanted are made, if they are not that already.
 J_COLOR_SPACE space_of(const jpeg_decompress_struct& info, int channels) {
   if (has_inks(info)) return JCS_CMYK;
@@ -144,8 +149,8 @@ Status Jpeg::read(int channels, std::span<std::uint8_t> to) {
   Decoder& decoder = *decoder_;
   auto& info = decoder.info;
   info.out_color_space = space_of(info, channels);
-  const bool converted = has_inks(info) || channels == 2;
-  if (converted) decoder.row.resize(static_cast<std::size_t>(info.image_width) * 4);
+  if (is_converted(info, channels))
+    decoder.row.resize(static_cast<std::size_t>(info.image_width) * 4);
   const auto stride =
       static_cast<std::size_t>(info.image_width) * static_cast<std::size_t>(channels);
   // NOLINTNEXTLINE(cert-err52-cpp,modernize-avoid-setjmp-longjmp): as above.
@@ -153,6 +158,7 @@ Status Jpeg::read(int channels, std::span<std::uint8_t> to) {
     return not_read(decoder.said.data());
   }
   jpeg_start_decompress(&info);
+  const bool converted = is_converted(info, channels);
   while (info.output_scanline < info.output_height) {
     std::uint8_t* target = &to[info.output_scanline * stride];
     std::uint8_t* row = converted ? decoder.row.data() : target;
