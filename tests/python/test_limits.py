@@ -135,27 +135,36 @@ else:
     )
 
 
-def test_a_callback_that_may_find_no_memory_for_its_thread_is_refused(run_script: Run, model: Path) -> None:
-    """Python would end the process on that thread."""
-    text = """
-import resource, sys, queue
-import numpy as np, penstock
-x, given = np.zeros((1, 4), np.float32), queue.SimpleQueue()
-with penstock.split(sys.argv[1]) as pipeline:
-    pipeline.run(None, x)
+# Less than a new thread may need.
+LITTLE_MEMORY = """
+import resource, sys
+import numpy as np, penstock, penstock.io
+x = np.zeros((1, 4), np.float32)
+def told_without_memory(call):
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 16 * 2**20, before[1]))
     try:
-        pipeline.push(x, done=given.put)
+        call()
     except penstock.ResourceExhausted as error:
         print(error)
     resource.setrlimit(resource.RLIMIT_AS, before)
+"""
+
+
+def test_a_callback_that_may_find_no_memory_for_its_thread_is_refused(run_script: Run, model: Path) -> None:
+    """Python would end the process on that thread."""
+    text = """
+import queue
+given = queue.SimpleQueue()
+with penstock.split(sys.argv[1]) as pipeline:
+    pipeline.run(None, x)
+    told_without_memory(lambda: pipeline.push(x, done=given.put))
     assert pipeline.in_flight == 0
     pipeline.push(x, done=given.put)
     assert given.get(timeout=60).ok
 """
-    assert run_script(text, model) == (
+    assert run_script(LITTLE_MEMORY + text, model) == (
         "out of memory: expected 32 MiB more; raise the limit of memory (ulimit -v), or run less at once\n"
     )
 
@@ -166,22 +175,12 @@ with penstock.split(sys.argv[1]) as pipeline:
 def test_a_thread_that_may_find_no_memory_is_not_started(run_script: Run, model: Path, call: str) -> None:
     """Python would wait for ever for the thread to say that it runs."""
     text = f"""
-import resource, sys
-import numpy as np, penstock, penstock.io
-x = np.zeros((1, 4), np.float32)
 with penstock.split(sys.argv[1]) as pipeline:
     pipeline.run(None, x)
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 16 * 2**20, before[1]))
-    try:
-        {call}
-    except penstock.ResourceExhausted as error:
-        print(error)
-    resource.setrlimit(resource.RLIMIT_AS, before)
+    told_without_memory(lambda: {call})
     assert pipeline.submit(x).result(60)["z"][0, 0] == 1
 """
-    assert run_script(text, model) == (
+    assert run_script(LITTLE_MEMORY + text, model) == (
         "out of memory: expected 32 MiB more; raise the limit of memory (ulimit -v), or run less at once\n"
     )
 
