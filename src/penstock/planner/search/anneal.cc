@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace penstock::planner {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 constexpr std::int64_t kSweep = 1024;    // Moves between two looks at the clock.
 constexpr int kPartnerTries = 8;         // Groups drawn in search of one on a given device.
 constexpr int kFarTries = 8;             // One in so many groups amid its own goes anywhere.
+constexpr int kCutTries = 3;             // Of eight moves, those that begin at a cut value.
 constexpr double kLessLoad = 1 - 1e-12;  // Smaller differences are rounding.
 constexpr double kMostTogether = 64;     // Groups that move together.
 
@@ -96,9 +98,28 @@ class Walk {
     return std::clamp(place, 0, loads_.places().size() - 1);
   }
 
-  void step() {
+  /// A group and where it is to go.
+  std::pair<int, int> draw() {
+    if (!loads_.places().ordered && random_.below(8) < kCutTries && !loads_.cut_values().empty()) {
+      return draw_at_cut();
+    }
     const int group = movable_[at(random_.below(static_cast<int>(movable_.size())))];
-    const int place = draw_place(group);
+    return {group, draw_place(group)};
+  }
+
+  /// An end of a value that devices exchange, to where another end is: most groups lie amid their
+  /// own, and moves of these are in vain.
+  std::pair<int, int> draw_at_cut() {
+    const auto& cut = loads_.cut_values();
+    const auto pins = loads_.instance().pins[cut[at(random_.below(static_cast<int>(cut.size())))]];
+    const int group = pins[at(random_.below(static_cast<int>(pins.size())))];
+    const int other = pins[at(random_.below(static_cast<int>(pins.size())))];
+    return {group, loads_.place_of()[at(other)]};
+  }
+
+  void step() {
+    const auto [group, place] = draw();
+    if (open_[at(loads_.device_of(group))] == 0) return;
     if (open_[at(loads_.places().list[at(place)].device)] == 0) return;
     if (place == loads_.place_of()[at(group)] || !loads_.supports(group, place)) return;
     if (draw_move(group, place) && energy_ < 1.5 * static_cast<double>(share_.size()))

@@ -1,6 +1,9 @@
 // Chains with dear transfers: annealing moves them as a whole, and never above a device's memory.
 #include "penstock/planner/search/anneal.h"
 
+#include <algorithm>
+#include <functional>
+
 #include <gtest/gtest.h>
 
 namespace penstock::planner {
@@ -44,6 +47,30 @@ TEST(AnnealTest, LeavesTogetherWhatDoesNotFitTheMemoryOfTheOther) {
   const auto found = anneal(loads, {0.01, 1e-4, 100'000}, random, Budget(), {});
   EXPECT_EQ(found.period, 10);
   EXPECT_TRUE(Loads(*instance, places, found.place_of).within_memory());
+}
+
+TEST(LoadsTest, KnowsAfterAnyMovesWhichValuesDevicesExchange) {
+  const auto instance = make_instance(tight_chains(3, 5, 3), Partner::kHighest);
+  ASSERT_TRUE(instance);
+  const auto places = all_places(*instance);
+  Loads loads(*instance, places, std::vector<int>(15, 0));
+  EXPECT_TRUE(loads.cut_values().empty());
+  Random random(1);
+  for (int i = 0; i < 200; ++i) {
+    const int group = random.below(15), place = random.below(places.size());
+    loads.move(group, place, loads.change(group, place));
+    std::vector<int> cut;
+    for (int v = 0; v < instance->values; ++v) {
+      const auto device_of = [&](int g) { return loads.device_of(g); };
+      const auto pins = instance->pins[v];
+      if (std::ranges::adjacent_find(pins, std::ranges::not_equal_to(), device_of) != pins.end()) {
+        cut.push_back(v);
+      }
+    }
+    auto known = loads.cut_values();
+    std::ranges::sort(known);
+    ASSERT_EQ(known, cut) << "after move " << i;
+  }
 }
 
 }  // namespace

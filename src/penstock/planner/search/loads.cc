@@ -39,7 +39,23 @@ void Loads::recount() {
     if (population_[at(p)]++ == 0) work_[at(device)].compute += instance_->mode_launch[at(mode)];
     memory_[at(device)] += instance_->memory[at(g)];
   }
+  cut_.clear();
+  cut_at_.assign(at(instance_->values), -1);
   for (int v = 0; v < instance_->values; ++v) add_value(v);
+}
+
+void Loads::note_cut(int value, bool cut) {
+  int& own = cut_at_[at(value)];
+  if (cut == (own >= 0)) return;
+  if (cut) {
+    own = static_cast<int>(cut_.size());
+    cut_.push_back(value);
+    return;
+  }
+  cut_[at(own)] = cut_.back();
+  cut_at_[at(cut_.back())] = own;
+  cut_.pop_back();
+  own = -1;
 }
 
 void Loads::add_value(int value) {
@@ -47,6 +63,7 @@ void Loads::add_value(int value) {
   const auto pins = instance_->pins[value];
   for (const int g : pins) ++pins_at_[at(value, devices, device_[at(g)])];
   const int home = device_[at(instance_->producer[at(value)])];
+  note_cut(value, std::cmp_less(pins_at_[at(value, devices, home)], pins.size()));
   for (int d = 0; d < devices; ++d) {
     const int here = pins_at_[at(value, devices, d)];
     if (here == 0 || std::cmp_equal(here, pins.size())) continue;
@@ -121,7 +138,8 @@ void Loads::move(int group, int place, const Change& change) {
   device_[at(group)] = to;
   for (const int v : instance_->values_of[group]) {
     --pins_at_[at(v, places_->devices(), from)];
-    ++pins_at_[at(v, places_->devices(), to)];
+    const int there = ++pins_at_[at(v, places_->devices(), to)];
+    note_cut(v, std::cmp_less(there, instance_->pins[v].size()));
   }
 }
 

@@ -87,9 +87,12 @@ class Loads {
                    instance_->type_overlap[at(places_->device_type[at(device)])]);
   }
   [[nodiscard]] double period() const;  ///< The largest load.
+  /// Values whose ends are on several devices, in no order.
+  [[nodiscard]] const std::vector<int>& cut_values() const { return cut_; }
 
  private:
   void add_value(int value);
+  void note_cut(int value, bool cut);
   void change_value(int group, int value, int from, int to, Change& change) const;
   [[nodiscard]] int type_of(int device) const { return places_->device_type[at(device)]; }
 
@@ -99,6 +102,8 @@ class Loads {
   std::vector<int> device_;      // [group]
   std::vector<int> population_;  // [place] Groups there.
   std::vector<int> pins_at_;     // [value * devices + device] Pins of the value there.
+  std::vector<int> cut_;         // Values on several devices.
+  std::vector<int> cut_at_;      // [value] Where it stands in `cut_`; -1: nowhere.
   std::vector<Work> work_;       // [device]
   std::vector<double> memory_;   // [device]
 };

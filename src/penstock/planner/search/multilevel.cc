@@ -75,7 +75,7 @@ Annealed anneal_levels(const Loads& from, const LevelOptions& options, Random& r
   const Accept accept_blocks = [&](const std::vector<int>& place_of) {
     return !accept || accept(project(place_of, coarse.block_of));
   };
-  const double hot = options.fresh ? 0.05 : 0.01;
+  const double hot = options.fresh ? 0.02 : 0.01;
   const auto found = anneal(blocks, {hot, 1e-4, 2 * options.effort * coarse.instance.groups},
                             random, budget, accept_blocks);
 

@@ -24,7 +24,7 @@ constexpr std::int64_t kMostNodes = 200'000;     // Of the search through all as
 constexpr std::int64_t kMostCut = 1'000'000;     // Stages, of the search through all splits.
 constexpr double kSmallShare = 0.5;              // Of the time, for it.
 constexpr std::int64_t kPatience = 100'000'000;  // Moves without gain.
-constexpr std::int64_t kLeastEffort = 100, kMostEffort = 3000;  // Moves for each group in a round.
+constexpr std::int64_t kLeastEffort = 100, kMostEffort = 1000;  // Moves for each group in a round.
 constexpr int kTidyPasses = 20;
 constexpr std::int64_t kRunSteps = 40;  // Of a walk of runs, for each move of a group in a round.
 constexpr std::size_t kPool = 8;        // Assignments kept, of which two are put together.
@@ -209,15 +209,16 @@ class VirtualSearch {
     for (int round = 0; !budget_.over() && !met(); ++round) {
       const double before = best_.period();
       const auto effort = std::min(kMostEffort, kLeastEffort << std::min(round / 2, 10));
-      // The first rounds stay near the start; later ones now and then begin anew, or put two of the
-      // best assignments together.
-      const LevelOptions options{round % 4 == 3, effort, {}};
-      if (round % 4 == 1 && pool_.size() > 1 && free_in_vain_ <= 3) {
+      // Of six rounds one begins anew, one puts two of the best assignments together, and four go
+      // on from the best.
+      const int turn = round % 6;
+      const LevelOptions options{turn == 0, effort, {}};
+      if (turn == 3 && pool_.size() > 1 && free_in_vain_ <= 3) {
         join_round(effort);
-      } else if (round % 4 == 2 && !slots_ && best_.split() && places_.devices() > 2) {
-        focus_round(effort);
-      } else if (slots_ && (round % 4 != 3 || free_in_vain_ > 3)) {
+      } else if (slots_ && (turn != 0 || free_in_vain_ > 3)) {
         slot_round(options);
+      } else if (turn != 0 && best_.split() && places_.devices() > 2) {
+        focus_round(effort);
       } else {
         free_round(options);
       }
