@@ -1,6 +1,7 @@
 // The backend `remote` over real sockets: a pipeline with a stage at a server of this process.
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -191,6 +192,31 @@ TEST_F(Remote, FramesOfAServerThatHangsAreRunByAnother) {
     push(1);
     pop_good(1);
   }
+}
+
+// The first one is larger than the server takes, which ends the stream and all that are in it.
+TEST_F(Remote, FramesOfAStreamThatAnotherOneBreaksAreRunAgainWhereTheyMayBe) {
+  far().partitions.front().idempotent = true;
+  start();
+  const ::grpc::Status too_large(::grpc::StatusCode::RESOURCE_EXHAUSTED, "it is too large");
+  const auto is_too_large = [](const auto& request) {
+    float x = 0;
+    std::memcpy(&x, request.raw_input_contents(0).data(), sizeof x);
+    return x == 1;
+  };
+  server.on_streamed = [&](const auto& request) {
+    if (!is_too_large(request)) return ::grpc::Status::OK;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // The others are on their way.
+    return too_large;
+  };
+  server.on_infer = [&](const auto& request, auto&) {
+    return is_too_large(request) ? too_large : ::grpc::Status::OK;
+  };
+  push(4);
+  const Output first = pop();
+  EXPECT_EQ(first.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(first.error().message(), HasSubstr("it is too large"));
+  pop_good(3);
 }
 
 TEST_F(Remote, CancelDoesNotWaitForTheServer) {

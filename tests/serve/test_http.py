@@ -161,6 +161,18 @@ def test_one_model_alone_may_be_named_before_what_is_bound(tmp_path: Path, prefi
         assert server.end() == 0
 
 
+def test_names_that_begin_alike_before_an_equals_sign_are_parted(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Add", ["x", "a=b"], ["sum"]), helper.make_node("Mul", ["sum", "a=c=d"], ["y"])]
+    model = save(tmp_path / "m.onnx", nodes, [value(name, [1]) for name in ("x", "a=b", "a=c=d")], [value("y", [1])])
+    server = Server(f"m={model}", *("--constant", "m:a=b=[2]"), *("--constant", "a=c=d=[5]"))
+    try:
+        tensor = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}
+        status, body = server.curl("/v2/models/m/infer", "-d", "@-", data=json.dumps({"inputs": [tensor]}))
+        assert (status, json.loads(body)["outputs"][0]["data"]) == (200, [15])
+    finally:
+        assert server.end() == 0
+
+
 def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
     model = save_counter(tmp_path)
     (tmp_path / "first.npy").unlink(missing_ok=True)
@@ -214,7 +226,7 @@ def test_a_load_binds_inputs_and_keeps_states(tmp_path: Path) -> None:
         (["a={}", "--constant", "sr=1"], "input 'sr'"),
         (["a={}", "--constant", "acc:gain:0=1"], "no input 'acc:gain:0'; its inputs are 'x', 'gain:0', 'h:0'"),
         (["a={}", "--state", "acc:h:1=h:0"], "no output 'acc:h:1'"),
-        (["a={}", "--constant", "x=1", "--constant", "x=2"], "--constant: input 'x' of model 'a' is given twice"),
+        (["a={}", "--constant", "x=1", "--constant", "x=2"], "model 'a': --constant: input 'x' is given twice"),
         (["a={}", "--state", "sum=x:none.npy"], "initial value 'none.npy' cannot be copied"),
     ],
 )

@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import helper
 from servers import SECONDS, Server, find_program, save, split, value
@@ -17,10 +18,12 @@ RATE = 1_000_000  # Bytes a second: what is in flight takes far longer than a pe
 
 
 class SlowLink:
-    """A proxy that sends on so many bytes a second, whichever connections they are of."""
+    """A proxy that sends on so many bytes a second, whichever connections they are of, or of each."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, rate: int = RATE, each: bool = False) -> None:
         host, port = server.rsplit(":", 1)
+        self.rate = rate
+        self.each = each
         self.server = (host, int(port))
         self.turn = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -35,10 +38,11 @@ class SlowLink:
                 threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        turn = threading.Lock() if self.each else self.turn
         try:
             while piece := one.recv(16384):
-                with self.turn:
-                    time.sleep(len(piece) / RATE)
+                with turn:
+                    time.sleep(len(piece) / self.rate)
                 other.sendall(piece)
             other.shutdown(socket.SHUT_WR)
         except OSError:
@@ -52,9 +56,10 @@ def model(tmp_path: Path) -> Path:
     return save(tmp_path / "mean.onnx", [mean], [value("frame", [FLOATS])], [value("out", [1])])
 
 
-def outcomes(what: Path) -> list[dict]:
-    command = [str(find_program()), "run", str(what), "--frames", str(FRAMES), "--output", "-"]
+def outcomes(what: Path, frames: int = FRAMES) -> list[dict]:
+    command = [str(find_program()), "run", str(what), "--frames", str(frames), "--output", "-"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -76,3 +81,21 @@ def test_a_server_behind_a_slow_link_loses_no_frame(tmp_path, model):
     )
     assert [list(answer.get("outputs", answer)) for answer in outcomes(app)] == [["out"]] * FRAMES
     assert server.end() == 0
+
+
+def test_a_tensor_of_a_worker_behind_a_slow_link_is_waited_for_while_it_comes(tmp_path):
+    """It is read on another worker and here, and takes far longer than the patience."""
+    nodes = [
+        helper.make_node("Mul", ["frame", "ones"], ["middle"]),
+        helper.make_node("ReduceMax", ["middle"], ["left"], axes=[0], keepdims=1),
+        helper.make_node("ReduceMin", ["middle"], ["right"], axes=[0], keepdims=1),
+        helper.make_node("Add", ["left", "right"], ["out"]),
+    ]
+    ones = np.ones(200_000, np.float32)
+    file = save(tmp_path / "wide.onnx", nodes, [value("frame", [1])], [value("out", [1])], ones=ones)
+    first, second = (Server("--cache", str(tmp_path / name), command="worker") for name in "ab")
+    link = SlowLink(first.address, rate=400_000, each=True)
+    devices = f"{link.address}/cpu:0,{second.address}/cpu:0,cpu:0"
+    answers = outcomes(split(file, "--cut", "middle", "--cut", "left", "--devices", devices), frames=2)
+    assert [list(answer.get("outputs", answer)) for answer in answers] == [["out"]] * 2, answers
+    assert [worker.end() for worker in (first, second)] == [0, 0]

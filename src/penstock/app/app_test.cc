@@ -2,7 +2,10 @@
 #include "penstock/app/app.h"
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -269,6 +272,49 @@ TEST(AppTest, AnOptionThatNamesAPlaceIsRefusedBeforeAnyNodeIsMade) {
             "(--backend-option fake:CACHE_DIR=...)");
   const ServedNode served{.model = {"127.0.0.1:1", "m", ""}, .options = {{"token_file", "t"}}};
   EXPECT_THAT(message(served), HasSubstr("--backend-option remote:token_file=...)"));
+}
+
+/// The backend `remote` where nobody is there: each device is waited for until two are asked at
+/// once.
+class Nobody final : public backend::Backend {
+ public:
+  [[nodiscard]] backend::Description describe() const override {
+    return {"remote", "1", "", "", true};
+  }
+  [[nodiscard]] std::string rules() const override { return "{}"; }
+  Result<std::unique_ptr<backend::Executable>> compile(
+      const backend::CompileRequest& request) override {
+    const auto& host = request.device.host;
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    met_ = met_ || waiting_ > 1;
+    changed_.notify_all();
+    if (host != "first:1") changed_.wait_for(lock, std::chrono::seconds(20), [&] { return met_; });
+    --waiting_;
+    return make_error(Code::kUnavailable, "nobody is there").within({Where::kPeer, host});
+  }
+  [[nodiscard]] bool met() const { return met_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int waiting_ = 0;
+  bool met_ = false;
+};
+
+TEST(AppTest, ServersThatAreAwayAreWaitedForTogether) {
+  const auto nobody = std::make_shared<Nobody>();
+  backend::Registry backends;
+  backends.add(nobody);
+  ServedNode served{.model = {"first:1", "m", ""}};
+  for (const auto* host : {"second:1", "third:1"}) {
+    served.standby.push_back({.host = host, .kind = device::Device::Kind::kServer});
+  }
+  const App app{.nodes = {{.name = "n", .runs = served}}};
+  const auto package = pack(app, backends, {});
+  ASSERT_FALSE(package);
+  EXPECT_THAT(package.error().message(), HasSubstr("first:1"));
+  EXPECT_TRUE(nobody->met());
 }
 
 TEST(TypeTextTest, ReadsWhatTypesPrint) {

@@ -2,11 +2,13 @@
 #include "penstock/app/parts.h"
 
 #include <algorithm>
+#include <future>
 #include <string_view>
 #include <utility>
 
 #include "penstock/backend/settings.h"
 #include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
 #include "penstock/device/topology.h"
 #include "penstock/plan/paths.h"
 #include "penstock/ready/ready.h"
@@ -238,17 +240,24 @@ Status fix_shapes(const ServedNode& source, plan::Plan& plan) {
   return {};
 }
 
-/// Asks the devices in turn, until one is there.
-Result<std::unique_ptr<backend::Executable>> ask_servers(backend::Backend& remote,
-                                                         backend::CompileRequest request,
-                                                         const plan::Stage& stage) {
+using Compiled = Result<std::unique_ptr<backend::Executable>>;
+
+/// Asks the first device, and where it is away all others at once: each takes its time to be found
+/// away. The first in their order that is there, or else the first device's error.
+Compiled ask_servers(backend::Backend& remote, backend::CompileRequest request,
+                     const plan::Stage& stage) {
   auto places = stage.devices;
   places.insert(places.end(), stage.standby.begin(), stage.standby.end());
   auto model = remote.compile(request);
+  if (model || model.error().code != Code::kUnavailable) return model;
+  std::vector<std::future<Compiled>> others;
   for (std::size_t i = 1; i < places.size(); ++i) {
-    if (model || model.error().code != Code::kUnavailable) break;
     request.device = places[i];
-    if (auto other = remote.compile(request)) model = std::move(other);
+    PENSTOCK_TRY(auto asked, start_async([&remote, request] { return remote.compile(request); }));
+    others.push_back(std::move(asked));
+  }
+  for (auto& asked : others) {
+    if (auto other = asked.get(); other && !model) model = std::move(other);
   }
   return model;
 }

@@ -44,17 +44,24 @@ Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments)
     }
   }
   for (const auto& text : arguments.constants) {
-    PENSTOCK_TRY(auto constant, graph::parse_constant(text));
-    // Names may hold '=': two that begin alike are parted at another one.
-    for (auto end = constant.first.size(); !options.constants.insert(constant).second;) {
-      end = text.find('=', end + 1);
-      if (end == std::string::npos || end + 1 == text.size()) {
-        return invalid_argument("--constant: input '", constant.first, "' is given twice");
-      }
-      constant = {text.substr(0, end), text.substr(end + 1)};
-    }
+    const auto taken = [&](const auto& name) { return options.constants.contains(name); };
+    PENSTOCK_TRY(auto constant, part_constant(text, taken));
+    options.constants.insert(std::move(constant));
   }
   return options;
+}
+
+Result<std::pair<std::string, std::string>> part_constant(
+    const std::string& text, const std::function<bool(const std::string& name)>& taken) {
+  PENSTOCK_TRY(auto constant, graph::parse_constant(text));
+  for (auto end = constant.first.size(); taken(constant.first);) {
+    end = text.find('=', end + 1);
+    if (end == std::string::npos || end + 1 == text.size()) {
+      return invalid_argument("--constant: input '", constant.first, "' is given twice");
+    }
+    constant = {text.substr(0, end), text.substr(end + 1)};
+  }
+  return constant;
 }
 
 namespace {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +28,12 @@ struct ImportArguments {
 void add_import_options(CLI::App* command, ImportArguments& arguments);
 
 Result<graph::ImportOptions> to_import_options(const ImportArguments& arguments);
+
+/// "NAME=VALUE" of --constant taken apart. A name may hold '=': it ends at the first one where none
+/// ends that is `taken` by a constant before.
+/// \error kInvalidArgument  "--constant: input 'x' is given twice", or graph::parse_constant()'s
+Result<std::pair<std::string, std::string>> part_constant(
+    const std::string& text, const std::function<bool(const std::string& name)>& taken);
 
 /// Imports a model; the log tells what became of its nodes, with a warning if none could be folded.
 Result<graph::Graph> import_file(const std::filesystem::path& file,

@@ -101,11 +101,12 @@ Result<std::pair<std::vector<serve::ModelSource*>, std::string>> addressed(
 Status settle_models(const ServeOptions& options, std::vector<serve::ModelSource>& models) {
   for (const auto& text : options.constants) {
     PENSTOCK_TRY(const auto found, addressed(models, text, "--constant"));
-    PENSTOCK_TRY(const auto constant, graph::parse_constant(found.second));
     for (auto* model : found.first) {
-      if (model->settings.constants.insert(constant).second) continue;
-      return invalid_argument("--constant: input '", constant.first, "' of model '", model->name,
-                              "' is given twice");
+      auto& constants = model->settings.constants;
+      auto constant =
+          part_constant(found.second, [&](const auto& name) { return constants.contains(name); });
+      if (!constant) return std::move(constant).error().within(concat("model '", model->name, "'"));
+      constants.insert(*std::move(constant));
     }
   }
   for (const auto& text : options.states) {

@@ -198,6 +198,9 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
 // --------------------------------------------------------------------------------------- tensors
 
+/// Of a tensor: who reads it tells by pieces that it comes, and a slow link brings one in time too.
+constexpr std::size_t kPulledBytes = std::size_t{64} << 10;
+
 class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
  public:
   static PullAnswer* start(WorkerParts& parts, const Context& context, const Bytes& request) {
@@ -248,7 +251,7 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
       head.set_bytes(bytes_.bytes());
     }
     RawWriter writer(response.SerializeAsString(), kRawField);
-    const std::size_t size = std::min(kPieceBytes, bytes_.bytes() - sent_);
+    const std::size_t size = std::min(kPulledBytes, bytes_.bytes() - sent_);
     if (size > 0) {
       writer.add(Tensor::view(DType::kU8, {static_cast<std::int64_t>(size)},
                               static_cast<std::byte*>(bytes_.data()) + sent_, bytes_.owner()));

@@ -1,9 +1,11 @@
 // Refuses requests that HTTP/1.1 forbids or the server cannot take; writes heads and chunks.
 #include "penstock/http/head.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <string_view>
 
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/status.hpp>
@@ -64,6 +66,43 @@ std::optional<Response> encoding_problem(const BeastRequest& head) {
   return response;
 }
 
+/// Of a request's target; both lie in its text.
+struct Target {
+  std::string_view authority;  ///< "HOST:PORT"; empty: the target is a path alone.
+  std::string_view path;       ///< With its query; may lack the '/' that it begins with.
+};
+
+/// "HOST", "HOST:PORT" or "[IPV6]:PORT", and no user.
+bool is_authority(std::string_view text) {
+  static constexpr std::string_view kDigits = "0123456789";
+  static constexpr std::string_view kOfNames =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-._~";
+  static constexpr std::string_view kOfIpv6 = "0123456789abcdefABCDEF:.";
+  std::size_t end = std::min(text.find_first_not_of(kOfNames), text.size());
+  if (text.starts_with('[')) end = text.find_first_not_of(kOfIpv6, 1) + 1;
+  const bool closed = !text.starts_with('[') || (end > 2 && text[end - 1] == ']');
+  if (end == 0 || !closed) return false;
+  text.remove_prefix(end);
+  return text.empty() || (text[0] == ':' && text.find_first_not_of(kDigits, 1) == text.npos);
+}
+
+/// A path, or what RFC 9112 calls the absolute form, as proxies are asked:
+/// "http://HOST:PORT/PATH". Empty: neither.
+std::optional<Target> take_apart(std::string_view target) {
+  if (target.starts_with('/')) return Target{{}, target};
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!same_name(target.substr(0, scheme.size()), scheme)) continue;
+    const auto rest = target.substr(scheme.size());
+    const auto end = std::min(rest.find_first_of("/?"), rest.size());
+    if (is_authority(rest.substr(0, end))) return Target{rest.substr(0, end), rest.substr(end)};
+  }
+  return std::nullopt;
+}
+
+std::string_view target_of(const BeastRequest& head) {
+  return {head.target().data(), head.target().size()};
+}
+
 }  // namespace
 
 bool is_parse_error(const boost::system::error_code& failed) {
@@ -84,12 +123,18 @@ Peer peer_of(const boost::asio::ip::tcp::endpoint& remote) {
 Request request_of(const BeastRequest& head) {
   Request request;
   request.method = std::string(head.method_string());
-  request.target = std::string(head.target());
-  const auto question = request.target.find('?');
-  request.path = request.target.substr(0, question);
-  if (question != std::string::npos) request.query = request.target.substr(question + 1);
+  request.target = target_of(head);
+  const auto [authority, path] = take_apart(request.target).value_or(Target{{}, request.target});
+  const auto question = path.find('?');
+  request.path = path.substr(0, question);
+  if (request.path.empty()) request.path = "/";
+  if (question != std::string::npos) request.query = path.substr(question + 1);
   for (const auto& field : head) {
     request.headers.push_back({std::string(field.name_string()), std::string(field.value())});
+  }
+  if (!authority.empty()) {
+    std::erase_if(request.headers, [](const auto& each) { return same_name(each.name, "Host"); });
+    request.headers.push_back({"Host", std::string(authority)});
   }
   return request;
 }
@@ -113,8 +158,8 @@ std::optional<Response> head_problem(const BeastRequest& head, bool chunked) {
     return error_response(
         400, concat("expected one header 'Host', found ", head.count(beast::http::field::host)));
   }
-  if (!head.target().starts_with('/')) {
-    return error_response(400, "expected a path that begins with '/'");
+  if (!take_apart(target_of(head))) {
+    return error_response(400, "expected a path that begins with '/', or http://HOST:PORT/PATH");
   }
   if (auto problem = doubled_header(head)) return problem;
   if (auto problem = expectation_problem(head)) return problem;

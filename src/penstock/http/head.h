@@ -20,6 +20,7 @@ using BeastRequest = boost::beast::http::request<boost::beast::http::empty_body>
 bool is_parse_error(const boost::system::error_code& failed);
 
 Peer peer_of(const boost::asio::ip::tcp::endpoint& remote);
+/// Where the target names a server, that is its `Host`, whatever the header says.
 Request request_of(const BeastRequest& head);
 
 /// The answer to a head that Beast takes and we do not: without it, what follows could be read in

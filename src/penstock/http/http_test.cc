@@ -1,4 +1,5 @@
 // The server over raw sockets: pipelining, chunks, malformed requests, limits, timeouts and stop.
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <condition_variable>
@@ -251,6 +252,28 @@ TEST_F(HttpTest, RefusesABodyThatUnpacksToTooMuch) {
   }
 }
 
+TEST_F(HttpTest, TakesTargetsWithTheServersAddress) {
+  router_.add("GET", "/", {}, [](const Request& request, const Responder& responder) {
+    const auto hosts = std::ranges::count(request.headers, "Host", &Header::name);
+    responder.send(text_response(200, "text/plain",
+                                 concat(*find_header(request.headers, "host"), " ", hosts, " ",
+                                        request.path, " ", request.query)));
+  });
+  start();
+  const auto got = [&](const std::string& line, const std::string& host = "Host: b\r\n") {
+    return body_of_response(ask("GET " + line + "\r\n" + host + "\r\n"));
+  };
+  EXPECT_EQ(got("/?x=1 HTTP/1.1"), "b 1 / x=1");
+  EXPECT_EQ(got("http://a:80/?x=1 HTTP/1.1"), "a:80 1 / x=1");
+  EXPECT_EQ(got("HTTP://a HTTP/1.1"), "a 1 / ");
+  EXPECT_EQ(got("https://[::1]:?x=http://c/ HTTP/1.1"), "[::1]: 1 / x=http://c/");
+  EXPECT_EQ(got("http://a/ HTTP/1.0", ""), "a 1 / ");
+  EXPECT_EQ(got("http://a/ HTTP/1.0", "Host: b\r\nHost: c\r\n"), "a 1 / ");
+  EXPECT_EQ(got("http://a/hello HTTP/1.1"), "hello");
+  static_cast<void>(logged(6));
+  EXPECT_EQ(std::ranges::count(log_, "http://a/hello", &Served::target), 1);
+}
+
 struct Wrong {
   const char* what;
   std::string sent;
@@ -283,7 +306,21 @@ TEST_F(HttpTest, RefusesWhatIsNoRequestAndStaysThereForOthers) {
       {"folded header", "GET /hello HTTP/1.1\r\nHost: a\r\nX: a\r\n\tb\r\n\r\nx", "", ""},
       {"NUL in a value", std::string("GET /hello HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 41),
        "400", ""},
-      {"absolute target", "GET http://a/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+      {"target of another scheme", "GET ftp://a/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"target of nobody", "GET http:///hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"target of a port alone", "GET http://:80/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"target with a user", "GET http://b@a/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"target of no port", "GET http://a:x/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"target of half an address", "GET http://[::1/hello HTTP/1.1\r\n" + host + "\r\n", "400",
+       "begins with '/'"},
+      {"absolute target without a host", "GET http://a/hello HTTP/1.1\r\n\r\n", "400",
+       "'Host', found 0"},
+      {"a port as the target", "CONNECT a:80 HTTP/1.1\r\n" + host + "\r\n", "400",
        "begins with '/'"},
       {"star", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", "400", "begins with '/'"},
       {"unknown path", "GET /none HTTP/1.1\r\n" + host + "\r\n", "404", "Not Found"},

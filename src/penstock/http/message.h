@@ -48,7 +48,7 @@ struct Peer {
 struct Request {
   std::string method;  ///< "GET"
   std::string target;  ///< As sent: "/v2/models/a%20b?x=1"
-  std::string path;    ///< The target without its query.
+  std::string path;    ///< The target's, without its query.
   std::string query;   ///< Behind the '?'; empty: none.
   std::vector<Header> headers;
   std::map<std::string, std::string> captured;  ///< The path's parts that the route names, decoded.

@@ -342,6 +342,18 @@ TEST_F(Standby, AServersModelIsRunAgainWhereThePlanSaysThatItMay) {
   pop_good(4);
 }
 
+TEST_F(Standby, TheOnlyServerThatIsThereRunsAFrameAgainWhereThePlanSaysThatItMay) {
+  serve();
+  far().partitions.front().idempotent = true;
+  start();
+  remote->refuse("first:1", 1);
+  push(1);
+  pop_good(1);
+  remote->refuse("first:1", 1 << 20);
+  push(1);
+  EXPECT_EQ(pop().error().code, Code::kUnavailable);
+}
+
 TEST_F(Standby, AFrameOverItsTimeIsNotRunAgain) {
   far().standby = {device("second:1/cpu:0")};
   start();

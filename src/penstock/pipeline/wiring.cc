@@ -134,18 +134,20 @@ Status check_memories(const Stage& stage) {
   return {};
 }
 
-// Whether frames of a lost device go to other instances, or come back to be made again, or behind
-// those that were. A function is never run again, and where each stream has a replica of its own,
-// its states are there.
+// Whether frames of a lost device go to other instances, go once more to a server that broke their
+// stream off, or come back to be made again, or behind those that were. A function is never run
+// again, and where each stream has a replica of its own, its states are there.
 void configure_returns(Stage& stage, std::size_t window) {
   const auto may_be_lost = [](const device::Device& place) { return !place.is_local_cpu(); };
-  const bool goes_to_others =
-      stage.places.size() > 1 && !stage.may_drop && std::ranges::any_of(stage.places, may_be_lost);
+  const auto& partition = *stage.partitions.front().plan;
+  const bool somewhere = stage.places.size() > 1 || (partition.served && partition.idempotent);
+  const bool runs_again =
+      somewhere && !stage.may_drop && std::ranges::any_of(stage.places, may_be_lost);
   const bool comes_back =
       !stage.lossable_in.empty() || std::ranges::any_of(stage.out_edges, &Edge::may_lose);
-  if (stage.has_homes || !(goes_to_others || comes_back)) return;
+  if (stage.has_homes || !(runs_again || comes_back)) return;
   constexpr std::size_t kMostTries = 255;
-  const std::size_t tries = goes_to_others ? std::min(stage.places.size() + 1, kMostTries) : 0;
+  const std::size_t tries = runs_again ? std::min(stage.places.size() + 1, kMostTries) : 0;
   stage.returns.configure(window, stage.out_edges.size(), static_cast<std::uint8_t>(tries));
   stage.in_turn = !stage.states_in.empty() || !stage.states_out.empty();
 }

@@ -6,6 +6,7 @@
 
 #include "penstock/base/words.h"
 #include "penstock/grpc/client/contents.h"
+#include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/tensor/datatype.h"
 
@@ -103,7 +104,8 @@ Error error_of(const inference::ModelStreamInferResponse& told,
       found == response.parameters().end() ? 0 : found->second.int64_param();
   const bool is_one = number >= static_cast<int>(Code::kCancelled) &&
                       number <= static_cast<int>(Code::kUnauthenticated);
-  return make_error(is_one ? static_cast<Code>(number) : Code::kUnknown, told.error_message());
+  return make_error(is_one ? static_cast<Code>(number) : Code::kUnknown,
+                    shortened(told.error_message()));
 }
 
 }  // namespace
@@ -148,7 +150,7 @@ Result<StreamAnswer> parse_stream_answer(const ::grpc::ByteBuffer& message) {
     return wrong(invalid_argument("the bytes are no ", kAnswer));
   }
   if (outer->count() == 0) {
-    return StreamAnswer{{}, make_error(Code::kUnknown, told.error_message())};
+    return StreamAnswer{{}, make_error(Code::kUnknown, shortened(told.error_message()))};
   }
   PENSTOCK_TRY(auto answer, parse_answer(outer->part(0)));
   std::string id = answer.head.id();

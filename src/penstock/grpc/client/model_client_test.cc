@@ -173,6 +173,36 @@ TEST_P(ModelClientTest, WhatTheServerSaysOfAnErrorIsToldWithItsAddress) {
   EXPECT_FALSE((*client)->is_lost());
 }
 
+TEST_P(ModelClientTest, ALongErrorIsToldCutAndDisturbsNoOtherCall) {
+  const auto client = connect();
+  std::atomic<bool> told{false};
+  const std::string line = "File \"model.py\", line 7, in infer\n";
+  server.on_infer = [&](const auto& request, auto&) {
+    if (request.inputs(0).shape(0) == 1) {
+      while (!told) std::this_thread::yield();
+      return ::grpc::Status::OK;
+    }
+    std::string trace = "no thirteen\n";
+    while (trace.size() < 24'000) trace += line;
+    return ::grpc::Status(::grpc::StatusCode::INTERNAL, trace + "the end");
+  };
+  std::vector<std::shared_ptr<InferCall>> others;
+  for (int i = 0; i < 3; ++i) others.push_back(begin(**client, numbers({3})));
+  Tensor y;
+  const Status ended = end(*begin(**client, numbers({13, 13})), y);
+  told = true;
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code, Code::kInternal);
+  EXPECT_THAT(ended.error().message(), HasSubstr("no thirteen"));
+  EXPECT_THAT(ended.error().message(), HasSubstr("the end"));
+  EXPECT_LT(ended.error().message().size(), 2200U);
+  for (const auto& other : others) {
+    const Status good = end(*other, y);
+    ASSERT_TRUE(good) << good.error().message();
+    EXPECT_THAT(y.as<float>(), ElementsAre(6));
+  }
+}
+
 /// The code that a run in progress has would be taken for one.
 TEST_P(ModelClientTest, ACallThatTheServersOwnLimitsEndIsUnavailable) {
   const auto client = connect();

@@ -22,6 +22,10 @@ namespace {
 /// on another: a link that loses packets must not break it.
 constexpr int kPatiences = 3;
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // Of a file of keys.
+/// Of a call's end, with what its server says of an error: where there is more, gRPC fails other
+/// calls of the connection too. Servers that send a trace of their stack pass its usual 8 kB.
+constexpr int kMostMetadata = 1 << 20;
+constexpr std::size_t kShown = 1000;  // Of a long sentence, at either end.
 
 /// What is said of the key here, or else in the environment.
 std::string take(std::map<std::string, std::string>& options, const std::string& key) {
@@ -80,6 +84,12 @@ Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOpt
   PENSTOCK_TRY(tls.pem_cert_chain, read_if_given(options.certificate));
   PENSTOCK_TRY(tls.pem_private_key, read_if_given(options.key));
   return ::grpc::SslCredentials(tls);
+}
+
+/// At or behind `at`: where a character of UTF-8 begins.
+std::size_t next_character(const std::string& text, std::size_t at) {
+  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) ++at;
+  return at;
 }
 
 /// What gRPC says of a connection that was never made, and what is meant.
@@ -150,6 +160,7 @@ Result<Connection> Connection::open(const PeerOptions& options) {
   ::grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMostMetadata);
   // A connection of its own: after a peer is lost, another one must not be the same that hangs.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -165,8 +176,16 @@ bool Connection::broken() const {
   return channel_->GetState(false) != GRPC_CHANNEL_READY;
 }
 
+std::string shortened(const std::string& said) {
+  if (said.size() <= 2 * kShown) return said;
+  const auto from = next_character(said, kShown);
+  const auto to = next_character(said, said.size() - kShown);
+  return concat(said.substr(0, from), " [... ", to - from, " bytes more ...] ", said.substr(to));
+}
+
 Error to_error(const ::grpc::Status& status, const std::string& address) {
   Error told = read_status(status);
+  told.reason = shortened(told.reason);
   if (told.code == Code::kUnavailable) told.reason = explain_unreachable(told.reason);
   if (told.reason.empty()) {
     told.reason = told.code == Code::kUnimplemented

@@ -35,7 +35,11 @@ class Connection {
 /// was made, such as to a server that wants TLS; any other sentence as it is.
 std::string explain_unreachable(const std::string& said);
 
-/// The end of a call as an error, with the peer as its place. \pre  !status.ok()
+/// What a peer says of an error, of which a long text, such as a trace of its stack, keeps its
+/// beginning and its end: 2 kB.
+std::string shortened(const std::string& said);
+
+/// The end of a call as an error, with the peer as its place, shortened(). \pre  !status.ok()
 Error to_error(const ::grpc::Status& status, const std::string& address);
 
 }  // namespace penstock::grpc

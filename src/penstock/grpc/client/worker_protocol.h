@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kWorkerProtocol = 2;
 /// written last.
 inline constexpr int kRawField = 15;
 
-/// Good for the pieces of contents and tensors.
+/// Good for the pieces of contents and of echoes.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 }  // namespace penstock::grpc
