@@ -459,7 +459,7 @@ def test_nms_is_the_greedy_one(form: str, per_class: bool) -> None:
             whole = np.random.default_rng(seed).uniform(0, 1, (count, 1)).astype(np.float32)
             best = np.where(whole[:, 0] >= 0.3, best * whole[:, 0], 0)
             given = [np.concatenate([centred, whole, scores], 1)[None]]
-        settings = {"layout": form, "boxes": "corners" if form == "pair" else "centre", "per_class": per_class}
+        settings = {"layout": form, "per_class": per_class}  # A pair's boxes are corners as a rule, others centred.
         found, values, classed = ready.nms(count=count, classes=classes, score=0.3, overlap=0.4, **settings)(*given)
         enough = np.flatnonzero(best >= np.float32(0.3))
         used = boxes if form == "pair" else halves
@@ -488,6 +488,50 @@ def test_nms_of_all_labels_bounds_and_nothing() -> None:
     assert [len(part) for part in ready.nms(count=2, classes=2, score=1)(boxes, scores)] == [0, 0, 0]
     scores[:] = np.nan
     assert len(ready.nms(count=2, classes=2)(boxes, scores)[0]) == 0
+
+
+def test_nms_takes_corners_of_columns_where_that_is_said() -> None:
+    boxes, scores = detections(30, 2, 5)
+    columns = np.ascontiguousarray(np.concatenate([boxes, scores], 1).T[None])
+    settings: dict[str, Any] = {"count": 30, "classes": 2, "overlap": 0.3}
+    made = ready.nms(layout="columns", boxes="corners", **settings)(columns)
+    for found, wanted in zip(made, ready.nms(**settings)(boxes, scores), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("background", [0, 2])
+@pytest.mark.parametrize("labels", ["best", "all"])
+def test_nms_of_an_ssd_leaves_the_background_out_and_gives_pixels(background: int, labels: str) -> None:
+    """[1, count, 4] of 0 to 1 and [1, count, classes], one class being none."""
+    boxes, scores = detections(50, 3, 6)
+    shares = boxes / np.array([160, 120, 160, 120], np.float32)
+    settings: dict[str, Any] = {"count": 50, "classes": 3, "score": 0.4, "labels": labels}
+    ssd = ready.nms(batch=True, background=background, scale=(120, 160), **settings)
+    assert ssd.inputs == {"boxes": "f32[1,50,4]", "scores": "f32[1,50,3]"}
+    found, values, classes = ssd(shares[None], scores[None])
+    scores[:, background] = 0
+    wanted = ready.nms(**settings)(boxes, scores)
+    np.testing.assert_allclose(found, wanted[0], rtol=1e-5)
+    np.testing.assert_array_equal(values, wanted[1])
+    np.testing.assert_array_equal(classes, wanted[2])
+    assert background not in classes
+
+
+@pytest.mark.parametrize("layout", ["columns", "rows"])
+@pytest.mark.parametrize("labels", ["best", "all"])
+def test_nms_leaves_the_background_out_in_each_layout(layout: str, labels: str) -> None:
+    boxes, scores = detections(50, 3, 7)
+    whole = np.ones((50, 1), np.float32) if layout == "rows" else np.zeros((50, 0), np.float32)
+    settings: dict[str, Any] = {"count": 50, "classes": 3, "layout": layout, "labels": labels}
+
+    def run(scores: np.ndarray, **more: Any) -> Any:
+        rows = np.concatenate([boxes, whole, scores], 1)[None]
+        return ready.nms(**settings, **more)(np.ascontiguousarray(rows.swapaxes(1, 2)) if layout == "columns" else rows)
+
+    without = scores.copy()
+    without[:, 1] = 0
+    for found, wanted in zip(run(scores, background=1), run(without), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 # Sounds
@@ -697,6 +741,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("mel_spectrogram", {"samples": 900, "high": 9000}, "high at most half the rate, 8000"),
     ("mel_spectrogram", {"samples": 900, "low": 500, "high": 400}, "expected low below high"),
     ("nms", {"count": 9}, "setting 'classes' is missing"),
+    ("nms", {"count": 9, "classes": 1, "background": 0}, "expected another class than the background"),
+    ("nms", {"count": 9, "classes": 3, "background": 3}, "setting 'background': expected at most 2, the last"),
     ("colour", {"source": "yuv"}, "expected one of 'rgb'"),
     ("draw_boxes", {"colour": (1, 2)}, "one for each of the 3 channels, found 2"),
 ]
