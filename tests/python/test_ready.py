@@ -534,6 +534,114 @@ def test_nms_leaves_the_background_out_in_each_layout(layout: str, labels: str) 
         np.testing.assert_array_equal(found, wanted)
 
 
+# Shapes and types
+
+
+@pytest.mark.parametrize(
+    ("shape", "to", "made"),
+    [
+        ((1, 4420, 4), (4420, -1), "f32[4420,4]"),
+        ((512,), (1, 1, 512), "f32[1,1,512]"),
+        (("n<=4", 1, 10), (-1, 2), "f32[rest<=20,2]"),
+        (("n<=101", 512), (-1, 1, 512), "f32[n<=101,1,512]"),
+        (("n<=9", "m<=5"), (-1,), "f32[rest<=45]"),
+        (("n<=100",), (-1, 50), "f32[rest<=2,50]"),
+    ],
+)
+def test_reshape_is_numpys(shape: tuple[Any, ...], to: tuple[int, ...], made: str) -> None:
+    reshape = ready.reshape(shape=shape, to=to)
+    assert reshape.outputs == {"tensor": made}
+    for part in (1, 2):  # Open dimensions whole, and half of it.
+        dims = [int(size[3:]) // part if isinstance(size, str) else size for size in shape]
+        array = np.random.default_rng(0).normal(size=dims).astype(np.float32)
+        np.testing.assert_array_equal(reshape(array), array.reshape(to))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16", "i64"])
+def test_reshape_takes_each_type(dtype: str) -> None:
+    array = np.arange(12).reshape(4, 3).astype(np.dtype(dtype[0] + str(int(dtype[1:]) // 8)))
+    made = ready.reshape(shape=(4, 3), to=(1, 2, -1), type=dtype)(array)
+    assert made.dtype == array.dtype
+    np.testing.assert_array_equal(made, array.reshape(1, 2, 6))
+
+
+def test_reshape_of_what_does_not_divide_fails_its_frame() -> None:
+    reshape = ready.reshape(shape=("n<=100",), to=(-1, 50))
+    assert reshape(np.zeros(0, np.float32)).shape == (0, 50)
+    with pytest.raises(
+        penstock.InvalidArgument, match=r"^function 'reshape': expected a multiple of 50 .*found f32\[60\]"
+    ):
+        reshape(np.zeros(60, np.float32))
+
+
+TYPES = {
+    "f32": "f4",
+    "f16": "f2",
+    "f64": "f8",
+    "u8": "u1",
+    "i8": "i1",
+    "u16": "u2",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+}
+
+
+def converted(values: np.ndarray, dtype: str) -> np.ndarray:
+    """To the nearest, half to even, within what the type holds."""
+    if dtype.startswith("f"):
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32).astype("f2") if dtype == "f16" else values.astype(TYPES[dtype])
+    limits = np.iinfo(TYPES[dtype])
+    values = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf).round()
+    over = values >= float(limits.max)  # Of i64 a double has no such limit.
+    return np.where(over, limits.max, np.where(over, 0, values).clip(limits.min, limits.max).astype(TYPES[dtype]))
+
+
+@pytest.mark.parametrize("to", TYPES)
+@pytest.mark.parametrize("source", TYPES)
+def test_convert_is_numpys(source: str, to: str) -> None:
+    values = np.concatenate([np.arange(-300, 300) / 2, [0, 3e4, -7e4, 1e9, -1e12]])
+    array = converted(np.resize(values, 3000), source).reshape(3, 1000)
+    for scale, offset in [(1, 0), (0.5, -3.25), (-2, 128)]:
+        made = ready.convert(shape=(3, 1000), type=source, to=to, scale=scale, offset=offset)(array)
+        wide = array.astype(np.float64) * scale + offset
+        np.testing.assert_array_equal(made, converted(wide, to))
+
+
+def test_convert_to_f16_is_numpys_for_each_of_them() -> None:
+    each = np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
+    numbers = each[np.isfinite(each)]
+    numbers.sort()
+    between = numbers[:-1] + np.diff(numbers) / 2  # Halves are rounded to even.
+    edges = np.array([65519, 65520, 1e6, -1e38, 1e-8, 3e-8, -1e-40], np.float32)
+    many = np.concatenate([each, between, np.nextafter(between, np.float32(np.inf)), edges])
+    made = ready.convert(shape=many.shape, to="f16")(many)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(made, many.astype(np.float16))
+    back = ready.convert(shape=made.shape, type="f16", to="f32")(made)
+    np.testing.assert_array_equal(back, made.astype(np.float32))
+
+
+def test_convert_of_no_number_and_of_many_rows() -> None:
+    convert = ready.convert(shape=("n<=4", 2), to="i8")
+    assert convert.outputs == {"tensor": "i8[n<=4,2]"}
+    made = convert(np.array([[np.nan, np.inf], [-np.inf, 0.5]], np.float32))
+    assert made.tolist() == [[0, 127], [-128, 0]]
+    assert convert(np.zeros((0, 2), np.float32)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("dtype", ["f16", "u8", "i8"])
+def test_normalise_gives_the_type_of_the_network(dtype: str, layout: str) -> None:
+    image = picture(17, 31)
+    scale, mean = (1, 128) if dtype == "i8" else (1 / 255, 0.25) if dtype == "f16" else (1, 0)
+    normalise = ready.normalise(size=(17, 31), scale=scale, mean=mean, layout=layout, type=dtype)
+    numbers = ready.normalise(size=(17, 31), scale=scale, mean=mean, layout=layout)(image)
+    assert normalise.outputs["tensor"].startswith(dtype)
+    np.testing.assert_array_equal(normalise(image), converted(numbers.astype(np.float64), dtype))
+
+
 # Sounds
 
 
@@ -557,6 +665,18 @@ def test_windows_of_a_stream_are_those_of_the_whole(size: int, hop: int, lead: i
     wanted = np.lib.stride_tricks.sliding_window_view(whole, size)[::hop]
     shape = np.hanning(size + 1)[:-1] if weights == "hann" else np.ones(size)
     np.testing.assert_allclose(made, wanted * shape, atol=1e-6)
+
+
+def test_windows_have_the_shape_of_the_networks_input() -> None:
+    samples = np.random.default_rng(3).normal(size=100).astype(np.float32)
+    plain = ready.window(size=8, hop=4, most=100)(samples)
+    for shape, wanted in [((1, 8), (-1, 1, 8)), ((1, 1, -1), (-1, 1, 1, 8)), ((1, 8, 1), (-1, 1, 8, 1))]:
+        window = ready.window(size=8, hop=4, most=100, shape=shape)
+        made = window(samples)
+        np.testing.assert_array_equal(made, plain.reshape(wanted))
+        add = ready.overlap_add(size=8, hop=4, most=26, shape=shape)
+        assert add.inputs["windows"] == window.outputs["windows"]
+        np.testing.assert_array_equal(add(made), ready.overlap_add(size=8, hop=4, most=26)(plain))
 
 
 @pytest.mark.parametrize("weights", ["none", "hann"])
@@ -743,6 +863,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("nms", {"count": 9}, "setting 'classes' is missing"),
     ("nms", {"count": 9, "classes": 1, "background": 0}, "expected another class than the background"),
     ("nms", {"count": 9, "classes": 3, "background": 3}, "setting 'background': expected at most 2, the last"),
+    ("reshape", {"shape": (3, 4), "to": (5, -1)}, "'to': expected a shape of as many elements as f32[3,4], found 5,-1"),
+    ("reshape", {"shape": (3, 4), "to": (4, 4)}, "'to': expected a shape of as many elements as f32[3,4], found 4,4"),
+    ("reshape", {"shape": (3, 4), "to": (-1, -1)}, "'to': expected dimensions such as 1,-1,512, one of them perhaps"),
+    ("reshape", {"shape": ("n<=3", 4), "to": (3, 4)}, "'to': expected -1 where f32[n<=3,4] leaves the size open"),
+    ("window", {"size": 4, "hop": 4, "most": 9, "shape": (1, 5)}, "setting 'shape': expected a shape of as many"),
+    ("window", {"size": 4, "hop": 4, "most": 9, "shape": (0, 4)}, "setting 'shape': expected dimensions such as"),
+    ("reshape", {"shape": (10**9, 10**9, 10**9), "to": (-1,)}, "output 'tensor': expected a type of known rank"),
     ("colour", {"source": "yuv"}, "expected one of 'rgb'"),
     ("draw_boxes", {"colour": (1, 2)}, "one for each of the 3 channels, found 2"),
 ]

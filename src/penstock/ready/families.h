@@ -12,6 +12,8 @@ std::vector<Declaration> resize_functions();
 std::vector<Declaration> letterbox_functions();
 std::vector<Declaration> crop_functions();
 std::vector<Declaration> normalise_functions();
+std::vector<Declaration> reshape_functions();
+std::vector<Declaration> convert_functions();
 std::vector<Declaration> colour_functions();
 std::vector<Declaration> draw_functions();
 std::vector<Declaration> softmax_functions();
