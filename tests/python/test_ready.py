@@ -146,12 +146,99 @@ def test_crop_fills_what_lies_outside() -> None:
 
 def test_crop_boxes_are_parts_resized() -> None:
     image = picture(60, 80)
-    boxes = np.array([[10, 5, 30, 45], [-8, 50, 20, 90], [70.5, 0.2, 79.9, 9.6]], np.float32)
-    parts = [image[5:45, 10:30], image[50:60, 0:20], image[0:10, 70:80]]
+    boxes = np.array([[10, 5, 30, 45], [70.5, 0.2, 79.9, 9.6], [3, 2, 8.3, 9.7]], np.float32)
+    parts = [image[5:45, 10:30], image[0:10, 70:80], image[2:10, 3:9]]  # All pixels that a box touches.
     made = ready.crop_boxes(size=(16, 12), most=4)(image, boxes)
     for found, part in zip(made, parts, strict=True):
         within(1, found, by_opencv(np.ascontiguousarray(part), (16, 12), cv2.INTER_LINEAR))
     assert ready.crop_boxes(size=4)(image, boxes[:0]).shape == (0, 4, 4, 3)
+
+
+BEYOND = [[-8, 50, 20, 90], [-10, -10, 10, 10], [70, 20, 95, 44], [-5.4, 3.2, 84.1, 12.7], [-30, -30, 120, 100]]
+
+
+@pytest.mark.parametrize("how", ["nearest", "linear", "area"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [(16, 12), (20, 20), (70, 90)])
+def test_crop_boxes_fill_what_lies_beyond_the_picture(how: str, channels: int, size: tuple[int, int]) -> None:
+    image, room = picture(60, 80, channels), 200
+    around = np.pad(image, ((room, room), (room, room), (0, 0)), constant_values=77)
+    made = ready.crop_boxes(size=size, how=how, fill=77, channels=channels)(image, np.array(BEYOND, np.float32))
+    for found, box in zip(made, BEYOND, strict=True):
+        (left, top), (right, bottom) = np.floor(box[:2]).astype(int) + room, np.ceil(box[2:]).astype(int) + room
+        part = np.ascontiguousarray(around[top:bottom, left:right])
+        within(0, found, ready.resize(size=size, how=how, channels=channels)(part))
+
+
+def test_crop_boxes_show_what_io_crop_shows() -> None:
+    image, box = picture(50, 50), np.array([[-10, 40, 10, 60]], np.float32)
+    made = ready.crop_boxes(size=20)(image, box)[0]
+    np.testing.assert_array_equal(made, penstock.io.crop(image, box[0].astype(int).tolist()))
+
+
+@pytest.mark.parametrize("grow", [1.1, 1.2, 1.3])
+def test_boxes_that_grow_to_whole_pixels_touch_no_other_one(grow: float) -> None:
+    for left in range(40):
+        box = np.array([[left, 20, left + 30, 50]], np.float32)
+        _, placements = ready.crop_boxes(size=30, grow=grow, placements=True)(picture(99, 99), box)
+        side = 30 * grow + (0 if round(30 * grow) % 2 == 0 else 1)  # Of an odd length: half pixels at both ends.
+        np.testing.assert_allclose(30 / placements[0, :2], side, rtol=1e-5)
+
+
+def test_placements_of_crops_bring_points_back() -> None:
+    image = picture(100, 120)
+    boxes = np.array([[10, 20, 60, 50], [-20, -4, 30, 40], [90, 80, 140, 130], [5, 5, 5, 9]], np.float32)
+    cut = ready.crop_boxes(size=(32, 24), square=True, grow=1.5, placements=True)
+    assert cut.outputs["placements"] == "f32[n<=16,6]"
+    made, placements = cut(image, boxes)
+    np.testing.assert_array_equal(made, ready.crop_boxes(size=(32, 24), square=True, grow=1.5)(image, boxes))
+    middle, side = (boxes[:3, :2] + boxes[:3, 2:]) / 2, 1.5 * (boxes[:3, 2:] - boxes[:3, :2]).max(1, keepdims=True)
+    first, end = np.floor(middle - side / 2), np.ceil(middle + side / 2)
+    scale = np.array([24, 32]) / (end - first)
+    np.testing.assert_allclose(
+        placements[:3], np.hstack([scale, -first * scale, np.full((3, 2), (120, 100))]), rtol=1e-5
+    )
+    assert np.isnan(placements[3, :2]).all()
+
+    points = np.random.default_rng(2).uniform(0, 120, (4, 1, 5, 2)).astype(np.float32)
+    framed = points * placements[:, None, None, :2] + placements[:, None, None, 2:4]
+    back = ready.place_points(shape=("n<=16", 1, 10))(framed.reshape(4, 1, 10), placements)
+    np.testing.assert_allclose(back[:15], points[:3].reshape(-1, 2), atol=1e-3)
+    assert np.isnan(back[15:]).all()
+    assert np.array_equal(ready.place_points(shape=("n<=16", 5, 2))(framed[:, 0], placements), back, equal_nan=True)
+    none = ready.place_points(shape=("n<=16", 5, 2))(framed[:0, 0], placements[:0])
+    assert none.shape == (0, 2)
+
+
+def test_points_of_shares_and_of_three_numbers() -> None:
+    placements = np.array([[2, 4, 10, 20, 100, 90], [1, 1, 0, 0, 100, 90]], np.float32)
+    points = np.random.default_rng(3).uniform(size=(2, 9)).astype(np.float32)
+    place = ready.place_points(shape=(2, 9), numbers=3, scale=(40, 30))
+    assert place.outputs == {"points": "f32[6,2]"}
+    pixels = points.reshape(2, 3, 3)[:, :, :2] * [30, 40]
+    wanted = (pixels - placements[:, None, 2:4]) / placements[:, None, :2]
+    np.testing.assert_allclose(place(points, placements), wanted.reshape(-1, 2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stretch", [False, True])
+def test_points_of_a_letterbox_are_brought_back(stretch: bool) -> None:
+    framed, placement = ready.letterbox(size=(64, 96), stretch=stretch)(picture(50, 40))
+    points = np.array([[0, 0], [40, 50], [-3, 60.5]], np.float32)
+    place = ready.place_points(shape=(1, 6), of="letterbox")
+    assert place.inputs == {"points": "f32[1,6]", "placement": "f32[6]"}
+    inside = points * placement[:2] + placement[2:4]
+    np.testing.assert_allclose(place(inside.reshape(1, 6), placement), points, atol=1e-4)
+    with pytest.raises(penstock.InvalidArgument, match="with scales over 0"):
+        place(inside.reshape(1, 6), np.zeros(6, np.float32))
+
+
+def test_a_letterbox_may_be_filled_as_resize_does() -> None:
+    image = picture(50, 40)
+    framed, placement = ready.letterbox(size=(64, 96), stretch=True)(image)
+    np.testing.assert_array_equal(framed, ready.resize(size=(64, 96))(image))
+    np.testing.assert_allclose(placement, [96 / 40, 64 / 50, 0, 0, 40, 50], rtol=1e-6)
+    boxes = np.array([[0, 0, 96, 64], [48, 32, 60, 40]], np.float32)
+    np.testing.assert_allclose(ready.unletterbox()(boxes, placement), [[0, 0, 40, 50], [20, 25, 25, 31.25]], rtol=1e-5)
 
 
 def test_crop_boxes_grow_and_become_square() -> None:
@@ -870,6 +957,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("window", {"size": 4, "hop": 4, "most": 9, "shape": (1, 5)}, "setting 'shape': expected a shape of as many"),
     ("window", {"size": 4, "hop": 4, "most": 9, "shape": (0, 4)}, "setting 'shape': expected dimensions such as"),
     ("reshape", {"shape": (10**9, 10**9, 10**9), "to": (-1,)}, "output 'tensor': expected a type of known rank"),
+    ("place_points", {"shape": ("n<=9", 5)}, "setting 'shape': expected behind the first dimension a multiple of 2"),
+    ("place_points", {"shape": (10,)}, "setting 'shape': expected a first dimension of crops, and more"),
+    ("place_points", {"shape": (3, "n<=9")}, "setting 'shape': expected behind the first dimension fixed sizes"),
     ("colour", {"source": "yuv"}, "expected one of 'rgb'"),
     ("draw_boxes", {"colour": (1, 2)}, "one for each of the 3 channels, found 2"),
 ]
@@ -906,6 +996,31 @@ def test_two_networks_by_boxes_and_their_parts() -> None:
             wanted = parts.transpose(0, 3, 1, 2)[:, None] / np.float32(255)
             np.testing.assert_allclose(result["numbers"], wanted, atol=1e-6)
             np.testing.assert_array_equal(result["drawn"], ready.draw_boxes(most=(100, 120))(image, found))
+
+
+def test_landmarks_of_a_second_network_are_drawn_on_the_picture() -> None:
+    """Row 3 of the page's table; the second network is a function here, [1, 10] for each crop."""
+    app = penstock.App("landmarks")
+    app.input("picture", "u8[height<=100,width<=120,3]")
+    app.input("boxes", "f32[n<=4,4]")
+    app.function("cut", ready.crop_boxes(size=(8, 8), most=4, placements=True), reads=["picture", "boxes"])
+    app.function("numbers", ready.normalise(size=(8, 8)), each=["image"], reads=["cut.images"])
+    corners = np.array([[0, 0, 8, 0, 0, 8, 8, 8, 4, 4]], np.float32)
+    app.function(
+        "marks", lambda x: corners, {"x": "f32[1,3,8,8]"}, {"points": "f32[1,10]"}, each=["x"], reads="numbers.tensor"
+    )
+    place = ready.place_points(shape=("n<=4", 1, 10))
+    app.function("place", place, reads={"points": "marks.points", "placements": "cut.placements"})
+    app.function("draw", ready.draw_points(most=(100, 120)), reads={"image": "picture", "points": "place.points"})
+    app.output("points", "place.points")
+    app.output("drawn", "draw.image")
+    image, boxes = picture(90, 110), np.array([[10, 20, 30, 60], [-8, 70, 32, 95]], np.float32)
+    with app.start() as pipeline:
+        points, drawn = pipeline(image, boxes)
+        left, top, right, bottom = boxes.T
+        wanted = [left, top, right, top, left, bottom, right, bottom, (left + right) / 2, (top + bottom) / 2]
+        np.testing.assert_allclose(points, np.array(wanted).T.reshape(-1, 2), atol=1e-4)
+        np.testing.assert_array_equal(drawn, ready.draw_points(most=(100, 120))(image, points.copy()))
 
 
 def test_a_sound_cut_in_windows_and_put_together_while_frames_flow() -> None:

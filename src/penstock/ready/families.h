@@ -16,6 +16,7 @@ std::vector<Declaration> reshape_functions();
 std::vector<Declaration> convert_functions();
 std::vector<Declaration> colour_functions();
 std::vector<Declaration> draw_functions();
+std::vector<Declaration> place_points_functions();
 std::vector<Declaration> softmax_functions();
 std::vector<Declaration> top_k_functions();
 std::vector<Declaration> nms_functions();

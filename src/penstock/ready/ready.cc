@@ -18,7 +18,7 @@ std::vector<Declaration> all_declarations() {
   for (auto* family :
        {&decode_functions, &resize_functions, &letterbox_functions, &crop_functions,
         &normalise_functions, &colour_functions, &reshape_functions, &convert_functions,
-        &draw_functions, &softmax_functions, &top_k_functions,
+        &place_points_functions, &draw_functions, &softmax_functions, &top_k_functions,
         &nms_functions, &window_functions, &resample_functions, &mel_functions}) {
     std::ranges::move(family(), std::back_inserter(all));
   }
