@@ -986,6 +986,64 @@ def test_the_documented_application_runs(stream, tmp_path):
         np.testing.assert_allclose(got["enhanced"], 0.5 * mask * one, rtol=1e-3, atol=1e-6)
 
 
+def documented(name: str, folder: Path) -> Path:
+    """An application of the ready-made functions' page, as JSON, which is YAML too."""
+    page = (ROOT / "docs/ready_functions.md").read_text()
+    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    return write(folder, next(block for block in blocks if block["name"] == name))
+
+
+def test_the_documented_landmarks_are_points_of_the_picture(stream, tmp_path):
+    """A network that gives [1, 10] whatever it sees: the corners and the middle of its picture."""
+    corners = np.array([[0, 0, 32, 0, 0, 32, 32, 32, 16, 16]], np.float32)
+    weights = {"zero": np.zeros((1, 1), np.float32), "corners": corners}
+    nodes = [
+        helper.make_node("ReduceMean", ["image"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
+        helper.make_node("Add", ["nothing", "corners"], ["points"]),
+    ]
+    save(tmp_path, "landmarks", nodes, [value("image", [1, 3, 32, 32])], [value("points", [1, 10])], weights)
+    images = np.random.default_rng(0).integers(0, 256, (2, 90, 120, 3), np.uint8)
+    boxes = [np.array([[20, 30, 60, 50], [-10, 60, 30, 80]], np.float32), np.zeros((0, 4), np.float32)]
+    found, _ = stream(documented("landmarks", tmp_path), {"image": images, "boxes": boxes})
+    one = np.array([[10, 10], [70, 10], [10, 70], [70, 70], [40, 40]])  # 40 wide, grown by 1.5 about 40, 40.
+    np.testing.assert_allclose(found[0]["points"], np.concatenate([one, one + [-30, 30]]), atol=1e-3)
+    assert (found[0]["drawn"][70, 70] == [0, 255, 0]).all()
+    assert found[1]["points"].shape == (0, 2)
+    np.testing.assert_array_equal(found[1]["drawn"], images[1])
+
+
+def test_the_documented_windows_fit_a_network_of_one_row(stream, tmp_path):
+    node = helper.make_node("ReduceMax", ["sound"], ["scores"], axes=[1])
+    save(tmp_path, "words", [node], [value("sound", [1, 512])], [value("scores", [1, 1])])
+    sounds = np.random.default_rng(1).normal(size=(3, 1000)).astype(np.float32)
+    found, _ = stream(documented("words", tmp_path), {"samples": sounds})
+    windows = np.lib.stride_tricks.sliding_window_view(sounds.ravel(), 512)[::256]
+    scores = np.concatenate([frame["scores"] for frame in found])
+    np.testing.assert_allclose(scores, windows.max(1)[:, None, None])
+
+
+@pytest.mark.skipif(not (MODELS / "ultraface_RFB-320").is_dir(), reason="PENSTOCK_TEST_MODELS names no networks")
+def test_the_documented_ssd_gives_boxes_of_the_picture(stream, tmp_path):
+    shutil.copy(MODELS / "ultraface_RFB-320/model.onnx", tmp_path / "ssd.onnx")
+    small = np.random.default_rng(2).integers(0, 256, (240, 320, 3), np.uint8)
+    image = small.repeat(2, axis=0).repeat(3, axis=1)  # Which a linear resize gives back.
+    session = onnxruntime.InferenceSession(tmp_path / "ssd.onnx")
+    numbers = (small.transpose(2, 0, 1)[None] - np.float32(127)) / 128
+    scores, boxes = session.run(["scores", "boxes"], {"input": numbers})
+    best = np.sort(scores[0, :, 1])[::-1][:40]
+    gap = int(np.argmin(np.diff(best)))  # Between these two no rounding changes who is found.
+    file = documented("faces", tmp_path)
+    app = json.loads(file.read_text())
+    app["nodes"]["sort"]["options"] |= {"score": float(best[gap : gap + 2].mean()), "overlap": 1}
+    file.write_text(json.dumps(app))
+    found, _ = stream(file, {"image": [image, image]})
+    np.testing.assert_allclose(found[0]["scores"], best[: gap + 1], rtol=1e-3)
+    wanted = boxes[0][scores[0, :, 1] >= best[gap]] * [960, 480, 960, 480]
+    wanted = wanted.clip(0, [960, 480, 960, 480])
+    np.testing.assert_allclose(np.sort(found[0]["boxes"], axis=0), np.sort(wanted, axis=0), atol=0.5)
+
+
 @pytest.mark.parametrize("text", ["f32[1x4]", "f32[1;4]", "f32[1 4]", "f32[*,4]", "f32[1.0,4]", "f32[,4]"])
 def test_types_that_are_none_are_refused_where_they_stand(penstock, tmp_path, text):
     app = {"penstock_app": 1, "inputs": {"x": text}, "nodes": {"f": {"function": "g", "inputs": {"y": "x"}}}}

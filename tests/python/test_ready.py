@@ -146,12 +146,99 @@ def test_crop_fills_what_lies_outside() -> None:
 
 def test_crop_boxes_are_parts_resized() -> None:
     image = picture(60, 80)
-    boxes = np.array([[10, 5, 30, 45], [-8, 50, 20, 90], [70.5, 0.2, 79.9, 9.6]], np.float32)
-    parts = [image[5:45, 10:30], image[50:60, 0:20], image[0:10, 70:80]]
+    boxes = np.array([[10, 5, 30, 45], [70.5, 0.2, 79.9, 9.6], [3, 2, 8.3, 9.7]], np.float32)
+    parts = [image[5:45, 10:30], image[0:10, 70:80], image[2:10, 3:9]]  # All pixels that a box touches.
     made = ready.crop_boxes(size=(16, 12), most=4)(image, boxes)
     for found, part in zip(made, parts, strict=True):
         within(1, found, by_opencv(np.ascontiguousarray(part), (16, 12), cv2.INTER_LINEAR))
     assert ready.crop_boxes(size=4)(image, boxes[:0]).shape == (0, 4, 4, 3)
+
+
+BEYOND = [[-8, 50, 20, 90], [-10, -10, 10, 10], [70, 20, 95, 44], [-5.4, 3.2, 84.1, 12.7], [-30, -30, 120, 100]]
+
+
+@pytest.mark.parametrize("how", ["nearest", "linear", "area"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [(16, 12), (20, 20), (70, 90)])
+def test_crop_boxes_fill_what_lies_beyond_the_picture(how: str, channels: int, size: tuple[int, int]) -> None:
+    image, room = picture(60, 80, channels), 200
+    around = np.pad(image, ((room, room), (room, room), (0, 0)), constant_values=77)
+    made = ready.crop_boxes(size=size, how=how, fill=77, channels=channels)(image, np.array(BEYOND, np.float32))
+    for found, box in zip(made, BEYOND, strict=True):
+        (left, top), (right, bottom) = np.floor(box[:2]).astype(int) + room, np.ceil(box[2:]).astype(int) + room
+        part = np.ascontiguousarray(around[top:bottom, left:right])
+        within(0, found, ready.resize(size=size, how=how, channels=channels)(part))
+
+
+def test_crop_boxes_show_what_io_crop_shows() -> None:
+    image, box = picture(50, 50), np.array([[-10, 40, 10, 60]], np.float32)
+    made = ready.crop_boxes(size=20)(image, box)[0]
+    np.testing.assert_array_equal(made, penstock.io.crop(image, box[0].astype(int).tolist()))
+
+
+@pytest.mark.parametrize("grow", [1.1, 1.2, 1.3])
+def test_boxes_that_grow_to_whole_pixels_touch_no_other_one(grow: float) -> None:
+    for left in range(40):
+        box = np.array([[left, 20, left + 30, 50]], np.float32)
+        _, placements = ready.crop_boxes(size=30, grow=grow, placements=True)(picture(99, 99), box)
+        side = 30 * grow + (0 if round(30 * grow) % 2 == 0 else 1)  # Of an odd length: half pixels at both ends.
+        np.testing.assert_allclose(30 / placements[0, :2], side, rtol=1e-5)
+
+
+def test_placements_of_crops_bring_points_back() -> None:
+    image = picture(100, 120)
+    boxes = np.array([[10, 20, 60, 50], [-20, -4, 30, 40], [90, 80, 140, 130], [5, 5, 5, 9]], np.float32)
+    cut = ready.crop_boxes(size=(32, 24), square=True, grow=1.5, placements=True)
+    assert cut.outputs["placements"] == "f32[n<=16,6]"
+    made, placements = cut(image, boxes)
+    np.testing.assert_array_equal(made, ready.crop_boxes(size=(32, 24), square=True, grow=1.5)(image, boxes))
+    middle, side = (boxes[:3, :2] + boxes[:3, 2:]) / 2, 1.5 * (boxes[:3, 2:] - boxes[:3, :2]).max(1, keepdims=True)
+    first, end = np.floor(middle - side / 2), np.ceil(middle + side / 2)
+    scale = np.array([24, 32]) / (end - first)
+    np.testing.assert_allclose(
+        placements[:3], np.hstack([scale, -first * scale, np.full((3, 2), (120, 100))]), rtol=1e-5
+    )
+    assert np.isnan(placements[3, :2]).all()
+
+    points = np.random.default_rng(2).uniform(0, 120, (4, 1, 5, 2)).astype(np.float32)
+    framed = points * placements[:, None, None, :2] + placements[:, None, None, 2:4]
+    back = ready.place_points(shape=("n<=16", 1, 10))(framed.reshape(4, 1, 10), placements)
+    np.testing.assert_allclose(back[:15], points[:3].reshape(-1, 2), atol=1e-3)
+    assert np.isnan(back[15:]).all()
+    assert np.array_equal(ready.place_points(shape=("n<=16", 5, 2))(framed[:, 0], placements), back, equal_nan=True)
+    none = ready.place_points(shape=("n<=16", 5, 2))(framed[:0, 0], placements[:0])
+    assert none.shape == (0, 2)
+
+
+def test_points_of_shares_and_of_three_numbers() -> None:
+    placements = np.array([[2, 4, 10, 20, 100, 90], [1, 1, 0, 0, 100, 90]], np.float32)
+    points = np.random.default_rng(3).uniform(size=(2, 9)).astype(np.float32)
+    place = ready.place_points(shape=(2, 9), numbers=3, scale=(40, 30))
+    assert place.outputs == {"points": "f32[6,2]"}
+    pixels = points.reshape(2, 3, 3)[:, :, :2] * [30, 40]
+    wanted = (pixels - placements[:, None, 2:4]) / placements[:, None, :2]
+    np.testing.assert_allclose(place(points, placements), wanted.reshape(-1, 2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stretch", [False, True])
+def test_points_of_a_letterbox_are_brought_back(stretch: bool) -> None:
+    framed, placement = ready.letterbox(size=(64, 96), stretch=stretch)(picture(50, 40))
+    points = np.array([[0, 0], [40, 50], [-3, 60.5]], np.float32)
+    place = ready.place_points(shape=(1, 6), of="letterbox")
+    assert place.inputs == {"points": "f32[1,6]", "placement": "f32[6]"}
+    inside = points * placement[:2] + placement[2:4]
+    np.testing.assert_allclose(place(inside.reshape(1, 6), placement), points, atol=1e-4)
+    with pytest.raises(penstock.InvalidArgument, match="with scales over 0"):
+        place(inside.reshape(1, 6), np.zeros(6, np.float32))
+
+
+def test_a_letterbox_may_be_filled_as_resize_does() -> None:
+    image = picture(50, 40)
+    framed, placement = ready.letterbox(size=(64, 96), stretch=True)(image)
+    np.testing.assert_array_equal(framed, ready.resize(size=(64, 96))(image))
+    np.testing.assert_allclose(placement, [96 / 40, 64 / 50, 0, 0, 40, 50], rtol=1e-6)
+    boxes = np.array([[0, 0, 96, 64], [48, 32, 60, 40]], np.float32)
+    np.testing.assert_allclose(ready.unletterbox()(boxes, placement), [[0, 0, 40, 50], [20, 25, 25, 31.25]], rtol=1e-5)
 
 
 def test_crop_boxes_grow_and_become_square() -> None:
@@ -459,7 +546,7 @@ def test_nms_is_the_greedy_one(form: str, per_class: bool) -> None:
             whole = np.random.default_rng(seed).uniform(0, 1, (count, 1)).astype(np.float32)
             best = np.where(whole[:, 0] >= 0.3, best * whole[:, 0], 0)
             given = [np.concatenate([centred, whole, scores], 1)[None]]
-        settings = {"layout": form, "boxes": "corners" if form == "pair" else "centre", "per_class": per_class}
+        settings = {"layout": form, "per_class": per_class}  # A pair's boxes are corners as a rule, others centred.
         found, values, classed = ready.nms(count=count, classes=classes, score=0.3, overlap=0.4, **settings)(*given)
         enough = np.flatnonzero(best >= np.float32(0.3))
         used = boxes if form == "pair" else halves
@@ -490,6 +577,158 @@ def test_nms_of_all_labels_bounds_and_nothing() -> None:
     assert len(ready.nms(count=2, classes=2)(boxes, scores)[0]) == 0
 
 
+def test_nms_takes_corners_of_columns_where_that_is_said() -> None:
+    boxes, scores = detections(30, 2, 5)
+    columns = np.ascontiguousarray(np.concatenate([boxes, scores], 1).T[None])
+    settings: dict[str, Any] = {"count": 30, "classes": 2, "overlap": 0.3}
+    made = ready.nms(layout="columns", boxes="corners", **settings)(columns)
+    for found, wanted in zip(made, ready.nms(**settings)(boxes, scores), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("background", [0, 2])
+@pytest.mark.parametrize("labels", ["best", "all"])
+def test_nms_of_an_ssd_leaves_the_background_out_and_gives_pixels(background: int, labels: str) -> None:
+    """[1, count, 4] of 0 to 1 and [1, count, classes], one class being none."""
+    boxes, scores = detections(50, 3, 6)
+    shares = boxes / np.array([160, 120, 160, 120], np.float32)
+    settings: dict[str, Any] = {"count": 50, "classes": 3, "score": 0.4, "labels": labels}
+    ssd = ready.nms(batch=True, background=background, scale=(120, 160), **settings)
+    assert ssd.inputs == {"boxes": "f32[1,50,4]", "scores": "f32[1,50,3]"}
+    found, values, classes = ssd(shares[None], scores[None])
+    scores[:, background] = 0
+    wanted = ready.nms(**settings)(boxes, scores)
+    np.testing.assert_allclose(found, wanted[0], rtol=1e-5)
+    np.testing.assert_array_equal(values, wanted[1])
+    np.testing.assert_array_equal(classes, wanted[2])
+    assert background not in classes
+
+
+@pytest.mark.parametrize("layout", ["columns", "rows"])
+@pytest.mark.parametrize("labels", ["best", "all"])
+def test_nms_leaves_the_background_out_in_each_layout(layout: str, labels: str) -> None:
+    boxes, scores = detections(50, 3, 7)
+    whole = np.ones((50, 1), np.float32) if layout == "rows" else np.zeros((50, 0), np.float32)
+    settings: dict[str, Any] = {"count": 50, "classes": 3, "layout": layout, "labels": labels}
+
+    def run(scores: np.ndarray, **more: Any) -> Any:
+        rows = np.concatenate([boxes, whole, scores], 1)[None]
+        return ready.nms(**settings, **more)(np.ascontiguousarray(rows.swapaxes(1, 2)) if layout == "columns" else rows)
+
+    without = scores.copy()
+    without[:, 1] = 0
+    for found, wanted in zip(run(scores, background=1), run(without), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+# Shapes and types
+
+
+@pytest.mark.parametrize(
+    ("shape", "to", "made"),
+    [
+        ((1, 4420, 4), (4420, -1), "f32[4420,4]"),
+        ((512,), (1, 1, 512), "f32[1,1,512]"),
+        (("n<=4", 1, 10), (-1, 2), "f32[rest<=20,2]"),
+        (("n<=101", 512), (-1, 1, 512), "f32[n<=101,1,512]"),
+        (("n<=9", "m<=5"), (-1,), "f32[rest<=45]"),
+        (("n<=100",), (-1, 50), "f32[rest<=2,50]"),
+    ],
+)
+def test_reshape_is_numpys(shape: tuple[Any, ...], to: tuple[int, ...], made: str) -> None:
+    reshape = ready.reshape(shape=shape, to=to)
+    assert reshape.outputs == {"tensor": made}
+    for part in (1, 2):  # Open dimensions whole, and half of it.
+        dims = [int(size[3:]) // part if isinstance(size, str) else size for size in shape]
+        array = np.random.default_rng(0).normal(size=dims).astype(np.float32)
+        np.testing.assert_array_equal(reshape(array), array.reshape(to))
+
+
+@pytest.mark.parametrize("dtype", ["u8", "f16", "i64"])
+def test_reshape_takes_each_type(dtype: str) -> None:
+    array = np.arange(12).reshape(4, 3).astype(np.dtype(dtype[0] + str(int(dtype[1:]) // 8)))
+    made = ready.reshape(shape=(4, 3), to=(1, 2, -1), type=dtype)(array)
+    assert made.dtype == array.dtype
+    np.testing.assert_array_equal(made, array.reshape(1, 2, 6))
+
+
+def test_reshape_of_what_does_not_divide_fails_its_frame() -> None:
+    reshape = ready.reshape(shape=("n<=100",), to=(-1, 50))
+    assert reshape(np.zeros(0, np.float32)).shape == (0, 50)
+    with pytest.raises(
+        penstock.InvalidArgument, match=r"^function 'reshape': expected a multiple of 50 .*found f32\[60\]"
+    ):
+        reshape(np.zeros(60, np.float32))
+
+
+TYPES = {
+    "f32": "f4",
+    "f16": "f2",
+    "f64": "f8",
+    "u8": "u1",
+    "i8": "i1",
+    "u16": "u2",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+}
+
+
+def converted(values: np.ndarray, dtype: str) -> np.ndarray:
+    """To the nearest, half to even, within what the type holds."""
+    if dtype.startswith("f"):
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32).astype("f2") if dtype == "f16" else values.astype(TYPES[dtype])
+    limits = np.iinfo(TYPES[dtype])
+    values = np.nan_to_num(values, posinf=np.inf, neginf=-np.inf).round()
+    over = values >= float(limits.max)  # Of i64 a double has no such limit.
+    return np.where(over, limits.max, np.where(over, 0, values).clip(limits.min, limits.max).astype(TYPES[dtype]))
+
+
+@pytest.mark.parametrize("to", TYPES)
+@pytest.mark.parametrize("source", TYPES)
+def test_convert_is_numpys(source: str, to: str) -> None:
+    values = np.concatenate([np.arange(-300, 300) / 2, [0, 3e4, -7e4, 1e9, -1e12]])
+    array = converted(np.resize(values, 3000), source).reshape(3, 1000)
+    for scale, offset in [(1, 0), (0.5, -3.25), (-2, 128)]:
+        made = ready.convert(shape=(3, 1000), type=source, to=to, scale=scale, offset=offset)(array)
+        wide = array.astype(np.float64) * scale + offset
+        np.testing.assert_array_equal(made, converted(wide, to))
+
+
+def test_convert_to_f16_is_numpys_for_each_of_them() -> None:
+    each = np.arange(1 << 16).astype(np.uint16).view(np.float16).astype(np.float32)
+    numbers = each[np.isfinite(each)]
+    numbers.sort()
+    between = numbers[:-1] + np.diff(numbers) / 2  # Halves are rounded to even.
+    edges = np.array([65519, 65520, 1e6, -1e38, 1e-8, 3e-8, -1e-40], np.float32)
+    many = np.concatenate([each, between, np.nextafter(between, np.float32(np.inf)), edges])
+    made = ready.convert(shape=many.shape, to="f16")(many)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(made, many.astype(np.float16))
+    back = ready.convert(shape=made.shape, type="f16", to="f32")(made)
+    np.testing.assert_array_equal(back, made.astype(np.float32))
+
+
+def test_convert_of_no_number_and_of_many_rows() -> None:
+    convert = ready.convert(shape=("n<=4", 2), to="i8")
+    assert convert.outputs == {"tensor": "i8[n<=4,2]"}
+    made = convert(np.array([[np.nan, np.inf], [-np.inf, 0.5]], np.float32))
+    assert made.tolist() == [[0, 127], [-128, 0]]
+    assert convert(np.zeros((0, 2), np.float32)).shape == (0, 2)
+
+
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+@pytest.mark.parametrize("dtype", ["f16", "u8", "i8"])
+def test_normalise_gives_the_type_of_the_network(dtype: str, layout: str) -> None:
+    image = picture(17, 31)
+    scale, mean = (1, 128) if dtype == "i8" else (1 / 255, 0.25) if dtype == "f16" else (1, 0)
+    normalise = ready.normalise(size=(17, 31), scale=scale, mean=mean, layout=layout, type=dtype)
+    numbers = ready.normalise(size=(17, 31), scale=scale, mean=mean, layout=layout)(image)
+    assert normalise.outputs["tensor"].startswith(dtype)
+    np.testing.assert_array_equal(normalise(image), converted(numbers.astype(np.float64), dtype))
+
+
 # Sounds
 
 
@@ -513,6 +752,18 @@ def test_windows_of_a_stream_are_those_of_the_whole(size: int, hop: int, lead: i
     wanted = np.lib.stride_tricks.sliding_window_view(whole, size)[::hop]
     shape = np.hanning(size + 1)[:-1] if weights == "hann" else np.ones(size)
     np.testing.assert_allclose(made, wanted * shape, atol=1e-6)
+
+
+def test_windows_have_the_shape_of_the_networks_input() -> None:
+    samples = np.random.default_rng(3).normal(size=100).astype(np.float32)
+    plain = ready.window(size=8, hop=4, most=100)(samples)
+    for shape, wanted in [((1, 8), (-1, 1, 8)), ((1, 1, -1), (-1, 1, 1, 8)), ((1, 8, 1), (-1, 1, 8, 1))]:
+        window = ready.window(size=8, hop=4, most=100, shape=shape)
+        made = window(samples)
+        np.testing.assert_array_equal(made, plain.reshape(wanted))
+        add = ready.overlap_add(size=8, hop=4, most=26, shape=shape)
+        assert add.inputs["windows"] == window.outputs["windows"]
+        np.testing.assert_array_equal(add(made), ready.overlap_add(size=8, hop=4, most=26)(plain))
 
 
 @pytest.mark.parametrize("weights", ["none", "hann"])
@@ -697,6 +948,18 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("mel_spectrogram", {"samples": 900, "high": 9000}, "high at most half the rate, 8000"),
     ("mel_spectrogram", {"samples": 900, "low": 500, "high": 400}, "expected low below high"),
     ("nms", {"count": 9}, "setting 'classes' is missing"),
+    ("nms", {"count": 9, "classes": 1, "background": 0}, "expected another class than the background"),
+    ("nms", {"count": 9, "classes": 3, "background": 3}, "setting 'background': expected at most 2, the last"),
+    ("reshape", {"shape": (3, 4), "to": (5, -1)}, "'to': expected a shape of as many elements as f32[3,4], found 5,-1"),
+    ("reshape", {"shape": (3, 4), "to": (4, 4)}, "'to': expected a shape of as many elements as f32[3,4], found 4,4"),
+    ("reshape", {"shape": (3, 4), "to": (-1, -1)}, "'to': expected dimensions such as 1,-1,512, one of them perhaps"),
+    ("reshape", {"shape": ("n<=3", 4), "to": (3, 4)}, "'to': expected -1 where f32[n<=3,4] leaves the size open"),
+    ("window", {"size": 4, "hop": 4, "most": 9, "shape": (1, 5)}, "setting 'shape': expected a shape of as many"),
+    ("window", {"size": 4, "hop": 4, "most": 9, "shape": (0, 4)}, "setting 'shape': expected dimensions such as"),
+    ("reshape", {"shape": (10**9, 10**9, 10**9), "to": (-1,)}, "output 'tensor': expected a type of known rank"),
+    ("place_points", {"shape": ("n<=9", 5)}, "setting 'shape': expected behind the first dimension a multiple of 2"),
+    ("place_points", {"shape": (10,)}, "setting 'shape': expected a first dimension of crops, and more"),
+    ("place_points", {"shape": (3, "n<=9")}, "setting 'shape': expected behind the first dimension fixed sizes"),
     ("colour", {"source": "yuv"}, "expected one of 'rgb'"),
     ("draw_boxes", {"colour": (1, 2)}, "one for each of the 3 channels, found 2"),
 ]
@@ -733,6 +996,31 @@ def test_two_networks_by_boxes_and_their_parts() -> None:
             wanted = parts.transpose(0, 3, 1, 2)[:, None] / np.float32(255)
             np.testing.assert_allclose(result["numbers"], wanted, atol=1e-6)
             np.testing.assert_array_equal(result["drawn"], ready.draw_boxes(most=(100, 120))(image, found))
+
+
+def test_landmarks_of_a_second_network_are_drawn_on_the_picture() -> None:
+    """Row 3 of the page's table; the second network is a function here, [1, 10] for each crop."""
+    app = penstock.App("landmarks")
+    app.input("picture", "u8[height<=100,width<=120,3]")
+    app.input("boxes", "f32[n<=4,4]")
+    app.function("cut", ready.crop_boxes(size=(8, 8), most=4, placements=True), reads=["picture", "boxes"])
+    app.function("numbers", ready.normalise(size=(8, 8)), each=["image"], reads=["cut.images"])
+    corners = np.array([[0, 0, 8, 0, 0, 8, 8, 8, 4, 4]], np.float32)
+    app.function(
+        "marks", lambda x: corners, {"x": "f32[1,3,8,8]"}, {"points": "f32[1,10]"}, each=["x"], reads="numbers.tensor"
+    )
+    place = ready.place_points(shape=("n<=4", 1, 10))
+    app.function("place", place, reads={"points": "marks.points", "placements": "cut.placements"})
+    app.function("draw", ready.draw_points(most=(100, 120)), reads={"image": "picture", "points": "place.points"})
+    app.output("points", "place.points")
+    app.output("drawn", "draw.image")
+    image, boxes = picture(90, 110), np.array([[10, 20, 30, 60], [-8, 70, 32, 95]], np.float32)
+    with app.start() as pipeline:
+        points, drawn = pipeline(image, boxes)
+        left, top, right, bottom = boxes.T
+        wanted = [left, top, right, top, left, bottom, right, bottom, (left + right) / 2, (top + bottom) / 2]
+        np.testing.assert_allclose(points, np.array(wanted).T.reshape(-1, 2), atol=1e-4)
+        np.testing.assert_array_equal(drawn, ready.draw_points(most=(100, 120))(image, points.copy()))
 
 
 def test_a_sound_cut_in_windows_and_put_together_while_frames_flow() -> None:

@@ -1,8 +1,11 @@
 // `crop` cuts a fixed part out of a picture; `crop_boxes` the parts that boxes say, each resized.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 
 #include "penstock/ready/families.h"
+#include "penstock/ready/placement.h"
 #include "penstock/ready/resizer.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
@@ -46,50 +49,69 @@ Result<function::Function> make_crop(const Values& values) {
                       static_cast<std::uint8_t>(values.integer("fill"))});
 }
 
-/// Where a box lies in whole pixels, at least in part: [first, end) of one side.
+/// The whole pixels in which a box lies, at least in part, of one side.
 struct Span {
-  int first, end;
+  int first, length;
 };
+
+/// \pre  both are finite.
+Span pixels(double middle, double length) {
+  constexpr double kMost = 2 * kLargestSide;  // Beyond every picture.
+  constexpr double kRounding = 1e-3;          // A box in f32 may be as far off a border it means.
+  const double begin = std::clamp(middle - length / 2 + kRounding, -kMost, kMost);
+  const double end = std::clamp(middle + length / 2 - kRounding, -kMost, kMost);
+  const int first = static_cast<int>(std::floor(begin));
+  return {first, std::max(static_cast<int>(std::ceil(end)) - first, 1)};
+}
 
 struct CropBoxes {
   Resizer resizer;
-  float grow;
+  double grow;
   bool square;
   std::uint8_t value;
-
-  static Span pixels(float middle, float length, int size) {
-    const auto bounded = [size](float at) {
-      return std::clamp(at, 0.0F, static_cast<float>(size));
-    };
-    return {static_cast<int>(std::floor(bounded(middle - length / 2))),
-            static_cast<int>(std::ceil(bounded(middle + length / 2)))};
-  }
 
   Status run(Inputs in, Outputs out) {
     PENSTOCK_TRY(const auto from, picture_of(*in[0]));
     const auto boxes = in[1]->as<float>();
     const auto& dims = out[0]->dims();
     const auto high = dims[1], wide = dims[2], channels = dims[3];
-    PENSTOCK_CHECK_OK(shape(*out[0], {in[1]->dims()[0], high, wide, channels}));
+    const auto count = in[1]->dims()[0];
+    PENSTOCK_CHECK_OK(shape(*out[0], {count, high, wide, channels}));
+    if (out.size() > 1) PENSTOCK_CHECK_OK(shape(*out[1], {count, kPlacement}));
     auto* data = out[0]->as<std::uint8_t>().data();
     const Canvas first{data, static_cast<int>(high), static_cast<int>(wide),
                        static_cast<int>(channels), static_cast<std::ptrdiff_t>(wide * channels)};
     for (std::size_t i = 0; i + 4 <= boxes.size(); i += 4) {
       auto to = first;
       to.data += static_cast<std::ptrdiff_t>(i / 4) * high * first.stride;
-      cut(from, boxes.subspan(i, 4), to);
+      const auto part = part_of(boxes.subspan(i, 4));
+      part.height > 0 ? resizer.run(from, part, value, to) : fill(to, value);
+      if (out.size() > 1) place(from, part, to, out[1]->as<float>().subspan(i / 4 * kPlacement));
     }
     return {};
   }
 
-  void cut(const Picture& from, std::span<const float> box, const Canvas& to) {
-    const float wide = box[2] - box[0], high = box[3] - box[1];
-    const float side = std::max(wide, high);
-    const auto x = pixels((box[0] + box[2]) / 2, (square ? side : wide) * grow, from.width);
-    const auto y = pixels((box[1] + box[3]) / 2, (square ? side : high) * grow, from.height);
-    // Not a number, or beside the picture: there is nothing to be seen.
-    if (!(wide > 0) || !(high > 0) || x.first >= x.end || y.first >= y.end) return fill(to, value);
-    resizer.run(from.part(y.first, x.first, y.end - y.first, x.end - x.first), to);
+  /// Of no pixels where the box is empty or not of numbers.
+  [[nodiscard]] Part part_of(std::span<const float> box) const {
+    const std::array<double, 4> at{box[0], box[1], box[2], box[3]};
+    const double wide = at[2] - at[0], high = at[3] - at[1], side = std::max(wide, high);
+    if (!std::isfinite(wide + high) || wide <= 0 || high <= 0) return {};
+    const auto x = pixels((at[0] + at[2]) / 2, (square ? side : wide) * grow);
+    const auto y = pixels((at[1] + at[3]) / 2, (square ? side : high) * grow);
+    return {y.first, x.first, y.length, x.length};
+  }
+
+  static void place(const Picture& from, const Part& part, const Canvas& to,
+                    std::span<float> placement) {
+    const auto share = [](int a, int b) {
+      return b > 0 ? static_cast<float>(static_cast<double>(a) / b)
+                   : std::numeric_limits<float>::quiet_NaN();
+    };
+    const float across = share(to.width, part.width), down = share(to.height, part.height);
+    std::ranges::copy(std::array{across, down, -static_cast<float>(part.left) * across,
+                                 -static_cast<float>(part.top) * down,
+                                 static_cast<float>(from.width), static_cast<float>(from.height)},
+                      placement.begin());
   }
 };
 
@@ -97,10 +119,14 @@ Result<function::Function> make_crop_boxes(const Values& values) {
   const auto channels = values.integer("channels");
   const auto [height, width] = values.size("size");
   const auto boxes = open("n", values.integer("most"));
+  std::vector outputs{u8("images", {boxes, sized(height), sized(width), sized(channels)})};
+  if (values.flag("placements")) {
+    outputs.push_back(f32("placements", {boxes, sized(kPlacement)}));
+  }
   return made_of(
       "crop_boxes", {any_picture("image", channels), f32("boxes", {boxes, sized(4)})},
-      {u8("images", {boxes, sized(height), sized(width), sized(channels)})},
-      CropBoxes{Resizer(parse_how(values.word("how"))), static_cast<float>(values.number("grow")),
+      std::move(outputs),
+      CropBoxes{Resizer(parse_how(values.word("how"))), values.number("grow"),
                 values.flag("square"), static_cast<std::uint8_t>(values.integer("fill"))});
 }
 
@@ -124,13 +150,17 @@ Declaration crop() {
 Declaration crop_boxes() {
   return {.name = "crop_boxes",
           .says =
-              "What each box (left, top, right, bottom, in pixels) holds, resized: the items "
-              "of networks for faces, plates and poses, which run for `each`.",
+              "What each box (left, top, right, bottom, in pixels) holds, in the whole pixels that "
+              "it touches, resized: the items of networks for faces, plates and poses, which run "
+              "for `each`.",
           .settings = {size_setting("size", "Height and width of each result."),
                        whole("most", "16", "How many boxes there may be.", 65536),
                        number("grow", "1", "By how much each box is made larger about its middle.",
                               0.01, 100),
                        flag("square", "false", "Whether a box's longer side is taken for both."),
+                       flag("placements", "false",
+                            "Whether an output `placements` says where each crop lies, for "
+                            "`place_points`."),
                        how_setting(), fill_setting(), channels_setting()},
           .make = &make_crop_boxes};
 }

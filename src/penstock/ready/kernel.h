@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +38,10 @@ inline backend::Port i64(std::string name, std::vector<Dim> dims) {
 }
 
 /// Gives an output its shape in this call. \error kOutOfRange  it is over the bound.
-Status shape(Tensor& output, std::initializer_list<std::int64_t> dims);
+Status shape(Tensor& output, std::span<const std::int64_t> dims);
+inline Status shape(Tensor& output, std::initializer_list<std::int64_t> dims) {
+  return shape(output, std::span(dims.begin(), dims.size()));
+}
 
 /// A function of which each replica runs a copy of `kernel`, by its run(Inputs, Outputs). What the
 /// kernel keeps from call to call is room for intermediate results, or, where `stateful`, its

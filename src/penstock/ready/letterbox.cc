@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "penstock/ready/families.h"
+#include "penstock/ready/placement.h"
 #include "penstock/ready/resizer.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
@@ -11,12 +12,10 @@
 namespace penstock::ready {
 namespace {
 
-constexpr std::int64_t kPlacement = 6;  // Scales across and down, left, top, width and height.
-
 struct Letterbox {
   Resizer resizer;
   std::uint8_t value;
-  bool enlarge, centre;
+  bool enlarge, centre, stretch;
 
   /// Of the picture inside, half to even as Python rounds.
   static int side(int from, double scale, int most) {
@@ -29,8 +28,8 @@ struct Letterbox {
     const double fits = std::min(static_cast<double>(to.height) / from.height,
                                  static_cast<double>(to.width) / from.width);
     const double scale = enlarge ? fits : std::min(fits, 1.0);
-    const int height = side(from.height, scale, to.height);
-    const int width = side(from.width, scale, to.width);
+    const int height = stretch ? to.height : side(from.height, scale, to.height);
+    const int width = stretch ? to.width : side(from.width, scale, to.width);
     const int top = centre ? (to.height - height) / 2 : 0;
     const int left = centre ? (to.width - width) / 2 : 0;
     surround(to, top, left, height, width);
@@ -56,29 +55,25 @@ struct Letterbox {
 Result<function::Function> make_letterbox(const Values& values) {
   const auto channels = values.integer("channels");
   const auto [height, width] = values.size("size");
-  return made_of("letterbox", {any_picture("image", channels)},
-                 {u8("image", {sized(height), sized(width), sized(channels)}),
-                  f32("placement", {sized(kPlacement)})},
-                 Letterbox{Resizer(parse_how(values.word("how"))),
-                           static_cast<std::uint8_t>(values.integer("fill")),
-                           values.flag("enlarge"), values.word("at") == "centre"});
+  return made_of(
+      "letterbox", {any_picture("image", channels)},
+      {u8("image", {sized(height), sized(width), sized(channels)}),
+       f32("placement", {sized(kPlacement)})},
+      Letterbox{Resizer(parse_how(values.word("how"))),
+                static_cast<std::uint8_t>(values.integer("fill")), values.flag("enlarge"),
+                values.word("at") == "centre", values.flag("stretch")});
 }
 
 struct Unletterbox {
   static Status run(Inputs in, Outputs out) {
     const auto boxes = in[0]->as<float>(), placement = in[1]->as<float>();
     PENSTOCK_CHECK_OK(shape(*out[0], {in[0]->dims()[0], 4}));
-    if (!(placement[0] > 0) || !(placement[1] > 0)) {
-      return invalid_argument(
-          "expected a placement as 'letterbox' gives it, with scales over 0, "
-          "found scales ",
-          placement[0], " and ", placement[1]);
-    }
+    PENSTOCK_CHECK_OK(check_placement(placement));
     const auto back = out[0]->as<float>();
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       const std::size_t axis = i % 2;  // x, then y.
-      back[i] = std::clamp((boxes[i] - placement[2 + axis]) / placement[axis], 0.0F,
-                           std::max(0.0F, placement[4 + axis]));
+      back[i] =
+          std::clamp(placed(boxes[i], placement, axis), 0.0F, std::max(0.0F, placement[4 + axis]));
     }
     return {};
   }
@@ -102,6 +97,9 @@ Declaration letterbox() {
                    whole("fill", "114", "What the rest is filled with.", 255, 0),
                    flag("enlarge", "true",
                         "Whether a picture smaller than the frame is made larger."),
+                   flag("stretch", "false",
+                        "Whether the picture fills the frame, its proportions lost, as `resize` "
+                        "makes it, with a placement."),
                    word("at", "centre", "Where in the frame the picture stands.", "centre|corner"),
                    how_setting(), channels_setting()},
       .make = &make_letterbox};

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "penstock/ready/families.h"
-#include "penstock/ready/kernel.h"
+#include "penstock/ready/picture.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
 #include "penstock/ready/vectors.h"
@@ -52,7 +52,8 @@ struct Reader {
   From from;
   std::size_t count, classes;
   bool centred, all_labels;
-  float score;
+  float score, wide, high;          // Boxes are multiplied by the last two.
+  std::size_t background;           // The class that no box is of; over all: there is none.
   std::vector<float> best;          // Of each box, kColumns.
   std::vector<std::int32_t> label;  // The same.
 
@@ -69,21 +70,27 @@ struct Reader {
   }
 
   [[nodiscard]] Box box_of(float a, float b, float c, float d) const {
-    if (!centred) return {a, b, c, d};
-    return {a - c / 2, b - d / 2, a + c / 2, b + d / 2};
+    if (!centred) return {a * wide, b * high, c * wide, d * high};
+    return {(a - c / 2) * wide, (b - d / 2) * high, (a + c / 2) * wide, (b + d / 2) * high};
+  }
+
+  [[nodiscard]] std::size_t best_of(const float* scores) const {
+    std::size_t winner = background == 0 ? 1 : 0;
+    for (std::size_t c = winner + 1; c < classes; ++c) {
+      if (c != background && scores[c] > scores[winner]) winner = c;
+    }
+    return winner;
   }
 
   void row(const float* box, const float* scores, float of_all, std::size_t place,
            std::vector<Candidate>& found) const {
     const auto add = [&](std::size_t c) {
       const float value = scores[c] * of_all;
-      if (!(value >= score)) return;
+      if (c == background || !(value >= score)) return;
       found.push_back(
           {value, static_cast<std::int64_t>(c), place, box_of(box[0], box[1], box[2], box[3])});
     };
-    if (!all_labels) {
-      return add(static_cast<std::size_t>(std::max_element(scores, scores + classes) - scores));
-    }
+    if (!all_labels) return add(best_of(scores));
     for (std::size_t c = 0; c < classes; ++c) add(c);
   }
 
@@ -100,6 +107,7 @@ struct Reader {
     const float* scores = boxes + 4 * count;
     if (all_labels) {
       for (std::size_t i = 0; i < count * classes; ++i) {
+        if (i / count == background) continue;
         add_column(boxes, scores[i], static_cast<std::int64_t>(i / count), i % count, found);
       }
       return;
@@ -107,6 +115,7 @@ struct Reader {
     best.assign(count, -std::numeric_limits<float>::infinity());
     label.assign(count, 0);
     for (std::size_t c = 0; c < classes; ++c) {
+      if (c == background) continue;
       keep_most(scores + c * count, static_cast<std::int32_t>(c), best.data(), label.data(), count);
     }
     for (std::size_t i = 0; i < count; ++i) add_column(boxes, best[i], label[i], i, found);
@@ -159,26 +168,49 @@ struct Nms {
   }
 };
 
+std::vector<backend::Port> inputs_of(From from, const Values& values) {
+  const auto count = values.integer("count"), classes = values.integer("classes");
+  if (from == From::kColumns) {
+    return {f32("predictions", {sized(1), sized(4 + classes), sized(count)})};
+  }
+  if (from == From::kRows) {
+    return {f32("predictions", {sized(1), sized(count), sized(5 + classes)})};
+  }
+  std::vector<Dim> boxes{sized(count), sized(4)}, scores{sized(count), sized(classes)};
+  if (values.flag("batch")) {
+    boxes.insert(boxes.begin(), sized(1));
+    scores.insert(scores.begin(), sized(1));
+  }
+  return {f32("boxes", std::move(boxes)), f32("scores", std::move(scores))};
+}
+
+Status check_background(std::int64_t background, std::int64_t classes) {
+  if (background >= classes) {
+    return invalid_argument("setting 'background': expected at most ", classes - 1,
+                            ", the last of the classes, found ", background);
+  }
+  if (background < 0 || classes > 1) return {};
+  return invalid_argument("setting 'classes': expected another class than the background, found 1");
+}
+
 Result<function::Function> make_nms(const Values& values) {
   const auto count = values.integer("count"), classes = values.integer("classes");
+  const auto background = values.integer("background");
+  PENSTOCK_CHECK_OK(check_background(background, classes));
   const auto& word = values.word("layout");
   const auto from = word == "pair" ? From::kPair : word == "columns" ? From::kColumns : From::kRows;
-  std::vector<backend::Port> inputs;
-  if (from == From::kPair) {
-    inputs = {f32("boxes", {sized(count), sized(4)}),
-              f32("scores", {sized(count), sized(classes)})};
-  } else if (from == From::kColumns) {
-    inputs = {f32("predictions", {sized(1), sized(4 + classes), sized(count)})};
-  } else {
-    inputs = {f32("predictions", {sized(1), sized(count), sized(5 + classes)})};
-  }
+  const auto& boxes = values.word("boxes");
+  const auto [height, width] = values.size("scale");
   const auto n = open("n", values.integer("most"));
   Nms nms{{from,
            static_cast<std::size_t>(count),
            static_cast<std::size_t>(classes),
-           values.word("boxes") == "centre",
+           boxes == "centre" || (boxes == "usual" && from != From::kPair),
            values.word("labels") == "all",
            static_cast<float>(values.number("score")),
+           static_cast<float>(width),
+           static_cast<float>(height),
+           static_cast<std::size_t>(background),
            {},
            {}},
           static_cast<float>(values.number("overlap")),
@@ -187,7 +219,7 @@ Result<function::Function> make_nms(const Values& values) {
           values.flag("per_class"),
           {},
           {}};
-  return made_of("nms", std::move(inputs),
+  return made_of("nms", inputs_of(from, values),
                  {f32("boxes", {n, sized(4)}), f32("scores", {n}), i64("classes", {n})},
                  std::move(nms));
 }
@@ -200,16 +232,28 @@ std::vector<Declaration> nms_functions() {
        .says = "Of boxes that lie over each other the one of the highest score, as left, top, "
                "right, bottom with its score and class, the best first: behind detectors. "
                "YOLOv8 and later have `columns` [1, 4 + classes, count], YOLOv5 and v7 `rows` "
-               "[1, count, 5 + classes] with a score of all classes, SSD and others a `pair` of "
-               "boxes and scores.",
+               "[1, count, 5 + classes] with a score of all classes, SSD, UltraFace and others a "
+               "`pair` of boxes and scores, as a rule with `batch`, `background` and `scale`.",
        .settings =
            {shown_as("8400", whole("count", "", "How many boxes the network gives.", 1e7)),
             shown_as("80", whole("classes", "", "How many classes it knows.", 1e5)),
             word("layout", "pair", "How the network gives them.", "pair|columns|rows"),
-            word("boxes", "corners",
-                 "Whether boxes are left, top, right, bottom, or the middle's x and y, "
-                 "width and height.",
-                 "corners|centre"),
+            word("boxes", "usual",
+                 "Whether boxes are left, top, right, bottom (`corners`), or the middle's x and y, "
+                 "width and height (`centre`). Usual are corners of a `pair`, and the others "
+                 "centred.",
+                 "usual|corners|centre"),
+            size_setting("scale",
+                         "Where the network gives boxes as shares of its picture, 0 to 1: the "
+                         "height and width of that.",
+                         "1"),
+            whole("background", "-1",
+                  "The class that stands for nothing, of which no box is; -1: there is none. The "
+                  "others keep their numbers.",
+                  1e5, -1),
+            flag("batch", "false",
+                 "Whether a `pair` has a first dimension of 1: [1, count, 4] and [1, count, "
+                 "classes]."),
             number("score", "0.25", "The least score of a box.", 0, 1),
             number("overlap", "0.45", "How much of two boxes' common area may be in both.", 0, 1),
             flag("per_class", "true", "Whether only boxes of one class suppress each other."),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "penstock/ready/convert.h"
 #include "penstock/ready/families.h"
 #include "penstock/ready/picture.h"
 #include "penstock/ready/settings.h"
@@ -31,11 +32,20 @@ PENSTOCK_VECTORISED void scale(const std::uint8_t* __restrict from, float factor
 struct Normalise {
   std::array<float, kMostChannels> factor, offset;
   bool planes, swapped;
+  DType type;
   std::vector<std::uint8_t> row;  // One row, each channel by itself.
+  std::vector<float> whole;       // The picture, where another type is made of it.
 
   Status run(Inputs in, Outputs out) {
     PENSTOCK_TRY(const auto from, picture_of(*in[0]));
-    auto* to = out[0]->as<float>().data();
+    if (type == DType::kF32) return numbers(from, out[0]->as<float>().data());
+    whole.resize(in[0]->count());
+    PENSTOCK_CHECK_OK(numbers(from, whole.data()));
+    convert({whole.data(), DType::kF32}, {out[0]->data(), type}, whole.size(), {});
+    return {};
+  }
+
+  Status numbers(const Picture& from, float* to) {
     for (int y = 0; y < from.height; ++y) {
       planes ? apart(from, y, to) : together(from, y, to);
     }
@@ -103,7 +113,13 @@ Result<function::Function> make_normalise(const Values& values) {
   const auto scale = static_cast<float>(values.number("scale"));
   PENSTOCK_TRY(const auto mean, by_channel(values, "mean"));
   PENSTOCK_TRY(const auto std, by_channel(values, "std"));
-  Normalise normalise{{}, {}, values.word("layout") == "chw", values.flag("swap"), {}};
+  Normalise normalise{{},
+                      {},
+                      values.word("layout") == "chw",
+                      values.flag("swap"),
+                      *parse_dtype(values.word("type")),
+                      {},
+                      {}};
   if (normalise.swapped && channels < 3) {
     return invalid_argument("setting 'swap': expected 3 or 4 channels to swap, found ", channels);
   }
@@ -115,7 +131,8 @@ Result<function::Function> make_normalise(const Values& values) {
   const auto image = u8("image", dims);
   if (normalise.planes) std::ranges::rotate(dims, dims.end() - 1);
   if (values.flag("batch")) dims.insert(dims.begin(), sized(1));
-  return made_of("normalise", {image}, {f32("tensor", std::move(dims))}, std::move(normalise));
+  return made_of("normalise", {image}, {{"tensor", Type::tensor(normalise.type, std::move(dims))}},
+                 std::move(normalise));
 }
 
 }  // namespace
@@ -124,7 +141,7 @@ std::vector<Declaration> normalise_functions() {
   return {
       {.name = "normalise",
        .says = "A picture as the numbers that a network takes, (value * scale - mean) / std, by "
-               "channels: for every network of pictures.",
+               "channels: for every network of pictures, of any `type`.",
        .settings =
            {size_setting("size", "Height and width of the picture."),
             number("scale", "0.00392156862745098",
@@ -138,6 +155,10 @@ std::vector<Declaration> normalise_functions() {
                  "Whether the first and the third channel change places, before mean and std: RGB "
                  "for BGR."),
             flag("batch", "true", "Whether the result has a first dimension of 1."),
+            word("type", "f32",
+                 "Of the result, as the network's input has it. Whole numbers are the nearest, "
+                 "within their limits: of pixels as they are, with scale 1.",
+                 "f32|f16|u8|i8"),
             channels_setting()},
        .make = &make_normalise}};
 }

@@ -17,8 +17,9 @@ std::vector<Declaration> all_declarations() {
   std::vector<Declaration> all;
   for (auto* family :
        {&decode_functions, &resize_functions, &letterbox_functions, &crop_functions,
-        &normalise_functions, &colour_functions, &draw_functions, &softmax_functions,
-        &top_k_functions, &nms_functions, &window_functions, &resample_functions, &mel_functions}) {
+        &normalise_functions, &colour_functions, &reshape_functions, &convert_functions,
+        &place_points_functions, &draw_functions, &softmax_functions, &top_k_functions,
+        &nms_functions, &window_functions, &resample_functions, &mel_functions}) {
     std::ranges::move(family(), std::back_inserter(all));
   }
   return all;
@@ -51,12 +52,11 @@ Result<function::Function> make(std::string_view name, const function::Settings&
   return function;
 }
 
-Status shape(Tensor& output, std::initializer_list<std::int64_t> dims) {
-  if (output.set_dims({dims.begin(), dims.size()})) return {};
+Status shape(Tensor& output, std::span<const std::int64_t> dims) {
+  if (output.set_dims(dims)) return {};
   return make_error(Code::kOutOfRange, "expected room for [",
-                    join(std::vector(dims), ",", [](auto d) { return std::to_string(d); }),
-                    "], found ", output.capacity_bytes(),
-                    " bytes; raise the setting that bounds it");
+                    join(dims, ",", [](auto d) { return std::to_string(d); }), "], found ",
+                    output.capacity_bytes(), " bytes; raise the setting that bounds it");
 }
 
 }  // namespace penstock::ready

@@ -23,6 +23,7 @@ struct Setting {
     kFlag,     ///< "true" or "false".
     kWord,     ///< One of `words`.
     kShape,    ///< "1,1000" or "n<=300,4": dimensions, an open one with its bound.
+    kReshape,  ///< "1,-1,512": dimensions, one of them perhaps -1, which is what the others leave.
   };
 
   std::string_view name;

@@ -52,6 +52,14 @@ int most_taps(How how, int from, int to) {
   return std::min(from, (from + to - 1) / to + 1);
 }
 
+/// Taps of a part that begins at `offset` of a side of `size` places. Of those that lie wholly
+/// beyond the side, the nearest are taken: all are of one value there.
+Taps shifted(Taps taps, int offset, int size) {
+  for (int& first : taps.first) first = std::clamp(first + offset, -taps.most, size);
+  taps.from = 0;  // Of no picture as a whole: the next one makes its own.
+  return taps;
+}
+
 using Bytes = const std::uint8_t* __restrict;
 
 PENSTOCK_VECTORISED void blend(Bytes a, Bytes b, float of_a, float of_b, float* __restrict to,
@@ -189,14 +197,41 @@ Taps taps_of(How how, int from, int to) {
   return taps;
 }
 
-void Resizer::blend_rows(const Picture& from, int y) {
-  const auto count = row_.size() - 1;
+void Resizer::blend_rows(const Picture& from, int y, float* to, std::size_t count) {
   const int first = down_.first[static_cast<std::size_t>(y)];
   const float* weights = down_.weights.data() + static_cast<std::ptrdiff_t>(y) * down_.most;
-  if (down_.most == 1) return take(from.row(first), 1, row_.data(), count);
-  blend(from.row(first), from.row(first + 1), weights[0], weights[1], row_.data(), count);
+  const auto row = [&](int at) {
+    return at >= 0 && at < from.height ? from.row(at) : blank_.data();
+  };
+  if (down_.most == 1) return take(row(first), 1, to, count);
+  blend(row(first), row(first + 1), weights[0], weights[1], to, count);
+  float beyond = 0;
   for (int k = 2; k < down_.most; ++k) {
-    if (weights[k] > 0) add(from.row(first + k), weights[k], row_.data(), count);
+    const auto* values = row(first + k);
+    if (values == blank_.data()) {
+      beyond += weights[k];
+    } else if (weights[k] > 0) {
+      add(values, weights[k], to, count);
+    }
+  }
+  if (beyond > 0) add(blank_.data(), beyond, to, count);
+}
+
+void Resizer::run(const Picture& from, const Part& part, std::uint8_t value, const Canvas& to) {
+  const bool within = part.top >= 0 && part.left >= 0 && part.top + part.height <= from.height &&
+                      part.left + part.width <= from.width;
+  if (within) return run(from.part(part.top, part.left, part.height, part.width), to);
+  down_ = shifted(taps_of(how_, part.height, to.height), part.top, from.height);
+  across_ = shifted(taps_of(how_, part.width, to.width), part.left, from.width);
+  for (int& first : across_.first) first += across_.most;
+  const auto count = static_cast<std::size_t>(from.width) * static_cast<std::size_t>(from.channels);
+  const auto margin =
+      static_cast<std::size_t>(across_.most) * static_cast<std::size_t>(from.channels);
+  blank_.assign(count, value);
+  row_.assign(margin + count + margin + 1, value);
+  for (int y = 0; y < to.height; ++y) {
+    blend_rows(from, y, row_.data() + margin, count);
+    across(row_.data(), across_, to.row(y), to.channels);
   }
 }
 
@@ -217,7 +252,7 @@ void Resizer::run(const Picture& from, const Canvas& to) {
   // A vector of four reads one number beyond a last pixel of three.
   row_.resize(static_cast<std::size_t>(from.width) * static_cast<std::size_t>(from.channels) + 1);
   for (int y = 0; y < to.height; ++y) {
-    blend_rows(from, y);
+    blend_rows(from, y, row_.data(), row_.size() - 1);
     across(row_.data(), across_, to.row(y), to.channels);
   }
 }

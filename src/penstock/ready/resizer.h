@@ -22,6 +22,11 @@ struct Taps {
   std::vector<float> weights;
 };
 
+/// A rectangle of pixels, perhaps in part or wholly beyond a picture.
+struct Part {
+  int top = 0, left = 0, height = 0, width = 0;
+};
+
 /// Centres of pixels stand at halves, as in OpenCV and Pillow. kNearest takes the pixel in which
 /// the centre falls, the later one on a border, kLinear blends the two beside it, kArea means all
 /// that it covers.
@@ -36,12 +41,17 @@ class Resizer {
   /// \pre as many channels; both have pixels, and they do not overlap.
   void run(const Picture& from, const Canvas& to);
 
+  /// What a part shows that may lie beyond the picture, where `value` is.
+  /// \pre as many channels; the part has pixels.
+  void run(const Picture& from, const Part& part, std::uint8_t value, const Canvas& to);
+
  private:
-  void blend_rows(const Picture& from, int y);
+  void blend_rows(const Picture& from, int y, float* to, std::size_t count);
 
   How how_;
   Taps down_, across_;
-  std::vector<float> row_;  // A row of the result's, as wide as the source.
+  std::vector<float> row_;           // A row of the result's, as wide as the source.
+  std::vector<std::uint8_t> blank_;  // A row beyond the picture.
 };
 
 }  // namespace penstock::ready

@@ -70,11 +70,20 @@ std::optional<Dim> dim_in(std::string_view text) {
   return Dim{Dim::kOpen, std::string(symbol), whole};
 }
 
-std::optional<std::vector<Dim>> dims_in(std::string_view text) {
+/// "300", or "-1" for the rest.
+std::optional<Dim> dim_or_rest(std::string_view text) {
+  if (text == "-1") return Dim{};
+  return text.find('<') == text.npos ? dim_in(text) : std::nullopt;
+}
+
+std::optional<std::vector<Dim>> dims_in(const Setting& setting, std::string_view text) {
+  const bool reshapes = setting.kind == Kind::kReshape;
   std::vector<Dim> dims;
   for (const auto part : parts_of(text)) {
-    const auto dim = dim_in(part);
+    const auto dim = reshapes ? dim_or_rest(part) : dim_in(part);
     if (!dim) return std::nullopt;
+    const auto is_rest = [](const Dim& other) { return !other.fixed(); };
+    if (reshapes && is_rest(*dim) && std::ranges::any_of(dims, is_rest)) return std::nullopt;
     dims.push_back(*dim);
   }
   return dims;
@@ -135,6 +144,8 @@ std::string expected(const Setting& setting) {
       return "one of " + join(words_of(setting), ", ", quoted);
     case Kind::kShape:
       return "dimensions such as 1,1000 or n<=300,4";
+    case Kind::kReshape:
+      return "dimensions such as 1,-1,512, one of them perhaps -1, which is what the others leave";
   }
   return "";
 }
@@ -148,8 +159,8 @@ Result<Values::Value> Values::read_one(const Setting& setting, const std::string
     const auto words =
         setting.kind == Kind::kFlag ? std::vector<std::string>{"true", "false"} : words_of(setting);
     if (std::ranges::find(words, value.text) == words.end()) return refused(setting, text);
-  } else if (setting.kind == Kind::kShape) {
-    auto dims = dims_in(text);
+  } else if (setting.kind == Kind::kShape || setting.kind == Kind::kReshape) {
+    auto dims = dims_in(setting, text);
     if (!dims) return refused(setting, text);
     value.dims = *std::move(dims);
   } else {

@@ -4,6 +4,7 @@
 #include "penstock/ready/families.h"
 #include "penstock/ready/hann.h"
 #include "penstock/ready/kernel.h"
+#include "penstock/ready/reshaped.h"
 #include "penstock/ready/settings.h"
 #include "penstock/ready/values.h"
 
@@ -16,6 +17,7 @@ std::vector<float> weights_of(const std::string& word, std::size_t size) {
 
 struct Window {
   std::size_t size, hop;
+  std::vector<std::int64_t> dims;  // Of the windows, behind their number.
   std::vector<float> weights;
   std::vector<float> waiting;  // Samples that no window has been cut behind yet.
   std::size_t skip = 0;        // Samples to come that lie between windows.
@@ -27,8 +29,8 @@ struct Window {
     waiting.insert(waiting.end(), samples.begin() + static_cast<std::ptrdiff_t>(left_out),
                    samples.end());
     const std::size_t count = waiting.size() < size ? 0 : (waiting.size() - size) / hop + 1;
-    PENSTOCK_CHECK_OK(
-        shape(*out[0], {static_cast<std::int64_t>(count), static_cast<std::int64_t>(size)}));
+    dims.front() = static_cast<std::int64_t>(count);
+    PENSTOCK_CHECK_OK(shape(*out[0], dims));
     float* to = out[0]->as<float>().data();
     for (std::size_t i = 0; i < count; ++i, to += size) {
       const float* from = waiting.data() + i * hop;
@@ -41,6 +43,14 @@ struct Window {
   }
 };
 
+/// The windows' dimensions: `most` of them, each of the shape that is set.
+Result<std::vector<Dim>> dims_of(const Values& values, std::int64_t most) {
+  const auto samples = Type::tensor(DType::kF32, {sized(values.integer("size"))});
+  PENSTOCK_TRY(auto dims, reshaped("shape", samples, values.shape("shape")));
+  dims.insert(dims.begin(), open("m", most));
+  return dims;
+}
+
 Result<function::Function> make_window(const Values& values) {
   const auto size = static_cast<std::size_t>(values.integer("size"));
   const auto hop = static_cast<std::size_t>(values.integer("hop"));
@@ -52,10 +62,13 @@ Result<function::Function> make_window(const Values& values) {
   }
   // Less than a window waits, or a whole one of `lead` at the beginning.
   const auto windows = most / static_cast<std::int64_t>(hop) + 1 + (lead == size ? 1 : 0);
-  return made_of(
-      "window", {f32("samples", {open("n", most)})},
-      {f32("windows", {open("m", windows), sized(values.integer("size"))})},
-      Window{size, hop, weights_of(values.word("weights"), size), std::vector<float>(lead)}, true);
+  PENSTOCK_TRY(const auto dims, dims_of(values, windows));
+  std::vector<std::int64_t> sizes;
+  for (const auto& dim : dims) sizes.push_back(dim.size);
+  return made_of("window", {f32("samples", {open("n", most)})}, {f32("windows", dims)},
+                 Window{size, hop, std::move(sizes), weights_of(values.word("weights"), size),
+                        std::vector<float>(lead)},
+                 true);
 }
 
 struct OverlapAdd {
@@ -102,8 +115,8 @@ Result<function::Function> make_overlap_add(const Values& values) {
   const auto windows = values.integer("most");
   auto weights = weights_of(values.word("weights"), size);
   if (values.flag("divide")) divide(weights, hop);
-  return made_of("overlap_add",
-                 {f32("windows", {open("m", windows), sized(values.integer("size"))})},
+  PENSTOCK_TRY(const auto dims, dims_of(values, windows));
+  return made_of("overlap_add", {f32("windows", dims)},
                  {f32("samples", {open("n", windows * values.integer("hop"))})},
                  OverlapAdd{hop, std::move(weights), std::vector<float>(size)}, true);
 }
@@ -112,21 +125,28 @@ Setting weights_setting(std::string_view says) {
   return word("weights", "none", says, "none|hann");
 }
 
+Setting window_shape_setting() {
+  return reshape_setting("shape",
+                         "Of each window, such as 1,-1 for an input [1, samples]; -1 is what the "
+                         "others leave.",
+                         "-1");
+}
+
 }  // namespace
 
 std::vector<Declaration> window_functions() {
   return {
       {.name = "window",
        .says = "A stream of samples, in pieces of any length, as windows that overlap: for "
-               "voice detectors, enhancement and wake words, which run for `each`. What does "
-               "not fill a window waits for the next frame.",
+               "wake words, tagging and enhancement without states, whose networks run for `each`. "
+               "What does not fill a window waits for the next frame.",
        .settings = {shown_as("400", whole("size", "", "Of a window, in samples.", 1e7)),
                     shown_as("160",
                              whole("hop", "",
                                    "From the beginning of one window to that of the next.", 1e7)),
                     shown_as("16000", whole("most", "", "The most samples of a frame.", 1e7)),
                     whole("lead", "0", "Zeros before the first sample.", 1e7, 0),
-                    weights_setting("What each window is multiplied by.")},
+                    weights_setting("What each window is multiplied by."), window_shape_setting()},
        .make = &make_window},
       {.name = "overlap_add",
        .says = "Windows that overlap, added to a stream of samples again: behind speech "
@@ -140,7 +160,8 @@ std::vector<Declaration> window_functions() {
                                     "`divide` was done when it was cut, too."),
                     flag("divide", "true",
                          "Whether sums are divided by what overlapping windows weigh, so that "
-                         "samples come back as they were.")},
+                         "samples come back as they were."),
+                    window_shape_setting()},
        .make = &make_overlap_add}};
 }
 
