@@ -12,6 +12,7 @@ from typing import Any
 from penstock.app import Function
 from penstock.errors import InvalidArgument, PenstockError
 
+_PLACES = 3  # Told at each end of many.
 _EXAMPLE = "half = penstock.Function('half', ...)"
 
 # By their text, with the path that each was run from: a package's copy is the module that the application's file named.
@@ -38,12 +39,18 @@ def told(error: BaseException, path: str) -> str:
     name, text = type(error).__name__, " ".join(str(error).split())
     said = text if isinstance(error, PenstockError) else f"{name}: {text}" if text else name
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [f"line {frame.lineno} in {frame.name}" for frame in frames if frame.filename == path]
+    inside = _folded([f"line {frame.lineno} in {frame.name}" for frame in frames if frame.filename == path])
     if not inside or isinstance(error, SyntaxError):  # Which says it itself.
         return said
     last = frames[-1]
     beyond = "" if last.filename == path else f"; from {last.filename}, line {last.lineno}"
     return f"{said} ({Path(path).name}, {', '.join(inside)}{beyond}){_beside(error, Path(path))}"
+
+
+def _folded(places: list[str]) -> list[str]:
+    """With the first and last few of a recursion's."""
+    left_out = len(places) - 2 * _PLACES
+    return places if left_out < 1 else [*places[:_PLACES], f"{left_out} more", *places[-_PLACES:]]
 
 
 def _beside(error: BaseException, path: Path) -> str:

@@ -32,6 +32,11 @@ def is_live(source: object) -> bool:
     return bool(getattr(source, "live", False))
 
 
+def _goes_on(source: object) -> bool:
+    """Whether it has more behind an error, by what it says of itself: of a generator an error is the end."""
+    return bool(getattr(source, "goes_on", False))
+
+
 class _Delivery:
     """What becomes of a frame that came out: given, raised or skipped."""
 
@@ -233,9 +238,10 @@ class _Feeder:
             self._core.hurry_in_flight()  # No batch has more to wait for.
             return False
         except self._kept as error:  # Comes out behind the frames before it.
-            self._exhausted = True
-            self._core.hurry_in_flight()
             self._order.append(error)
+            if not (_goes_on(self._source) and isinstance(error, Exception)):
+                self._exhausted = True
+                self._core.hurry_in_flight()
             return True
         try:
             taken = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
@@ -354,13 +360,13 @@ class AsyncStream(Generic[Item]):
         self._pipeline = pipeline
         self._number = number
         if isinstance(source, AsyncIterable):
-            self._source: AsyncIterator[Item] = aiter(source)
+            self._source: AsyncIterator[Item | _Failed] = aiter(source)
         else:
             self._source = (_from_thread if is_live(source) else _asynchronous)(source)
         self._feed = feed
         self._exhausted = False
         self._closed = False
-        self._next: asyncio.Future[Item] | None = None  # The source's next item, being awaited.
+        self._next: asyncio.Future[Item | _Failed] | None = None  # The source's next item, being awaited.
         self._waiting: tuple[Any, Any] | None = None  # For which there was no room.
         self._order: deque[asyncio.Future[_core.Frame]] = deque()
         self._steps = asyncio.Lock()
@@ -459,6 +465,9 @@ class AsyncStream(Generic[Item]):
         taken, self._next = self._next, None
         try:
             item = taken.result()
+            if isinstance(item, _Failed):
+                self._fail(item.error)
+                return True
         except StopAsyncIteration:
             self._exhausted = True
             self._pipeline._core.hurry_in_flight()
@@ -484,26 +493,47 @@ class AsyncStream(Generic[Item]):
         self._order.append(future)
 
 
-async def _asynchronous(source: Iterable[Item]) -> AsyncIterator[Item]:
-    for item in source:
+class _Failed:
+    """In an item's place, where the source goes on behind it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _items_of(source: Iterable[Item]) -> Iterator[Item | _Failed]:
+    items = iter(source)
+    while True:
+        try:
+            item: Item | _Failed = next(items)
+        except StopIteration:
+            return
+        except Exception as error:
+            if not _goes_on(items):
+                raise
+            item = _Failed(error)
         yield item
 
 
-async def _from_thread(source: Iterable[Item]) -> AsyncIterator[Item]:
+async def _asynchronous(source: Iterable[Item]) -> AsyncIterator[Item | _Failed]:
+    for item in _items_of(source):
+        yield item
+
+
+async def _from_thread(source: Iterable[Item]) -> AsyncIterator[Item | _Failed]:
     """Items of a source whose next one takes its time, so that the event loop goes on meanwhile."""
     loop = asyncio.get_running_loop()
-    taken: asyncio.Queue[tuple[list[Item], BaseException | None]] = asyncio.Queue()
+    taken: asyncio.Queue[tuple[list[Item | _Failed], BaseException | None]] = asyncio.Queue()
     wanted = threading.Semaphore(0)
     stopped = False
 
-    def give(items: list[Item], error: BaseException | None) -> None:
+    def give(items: list[Item | _Failed], error: BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
             loop.call_soon_threadsafe(taken.put_nowait, (items, error))
 
     def take() -> None:
         try:
             wanted.acquire()
-            for item in source:
+            for item in _items_of(source):
                 if stopped:
                     return
                 give([item], None)
@@ -527,5 +557,5 @@ async def _from_thread(source: Iterable[Item]) -> AsyncIterator[Item]:
         wanted.release()
 
 
-async def _next_of(source: AsyncIterator[Item]) -> Item:
+async def _next_of(source: AsyncIterator[Item | _Failed]) -> Item | _Failed:
     return await anext(source)

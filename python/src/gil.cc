@@ -74,6 +74,7 @@ class ThreadState {
   ThreadState& operator=(const ThreadState&) = delete;
   ~ThreadState() {
     if (!kept_ || generation_ != fork_generation()) return;
+    if (Py_IsInitialized() == 0) return;  // The program ended it before this thread.
     or_sleep([] {
       PyGILState_Ensure();
       PyGILState_Release(PyGILState_LOCKED);    // What Ensure() just counted,

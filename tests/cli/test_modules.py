@@ -206,9 +206,86 @@ def test_a_module_runs_as_if_it_were_imported(well, app, tmp_path):
 def test_a_function_that_never_returns_costs_its_frame(penstock, app, tmp_path):
     (tmp_path / "functions.py").write_text(MODULE.replace('raise ValueError("negative\\nby far")', "while True: pass"))
     app.write_text(APP.replace("inputs: {x: x}}", "inputs: {x: x}, max_run_ms: 300, max_left_behind: 1}", 1))
-    _, _, hung, last = lines_of(penstock("run", app, *FRAMES, "--output", "-"))
+    done = penstock("run", app, *FRAMES, "--output", "-")
+    _, _, hung, last = lines_of(done)
+    assert done.code == 1
     assert "stage 'ratio': frame 2: " in hung["error"]["message"]
     assert last["outputs"]["y"] == [4.5]
+
+
+def test_an_endless_recursion_is_told_in_a_short_line(penstock, app, tmp_path):
+    (tmp_path / "functions.py").write_text(MODULE.replace("    return x[:1] / x[1]", "    return divided(x)"))
+    message = lines_of(penstock("run", app, "--input", "x=0.npy", "--output", "-"))[0]["error"]["message"]
+    assert "RecursionError: maximum recursion depth exceeded" in message
+    assert " more, " in message and len(message) < 400
+
+
+KEPT = """
+import atexit, tempfile
+kept = open("kept.csv", "w")
+folder = tempfile.TemporaryDirectory(prefix="left_", dir=".")
+atexit.register(lambda: open("bye", "w").close())
+
+
+def ratio_and_note(x):
+    kept.write(f"{x[0]}\\n")
+    return ratio(x)
+
+
+noting = penstock.Function("noting", ratio_and_note, PAIR, {"y": "f32[1]"}, stateful=True)
+"""
+
+
+def test_a_module_ends_as_a_program_of_python_does(penstock, app, tmp_path):
+    (tmp_path / "functions.py").write_text(MODULE + KEPT)
+    app.write_text(APP.replace("function: ratio", "function: noting"))
+    penstock("run", app, *FRAMES, "--output", "-")
+    assert (tmp_path / "kept.csv").read_text().splitlines() == ["6.0", "1.0", "1.0", "9.0"]
+    assert (tmp_path / "bye").exists()
+    assert not list(tmp_path.glob("left_*"))
+    (tmp_path / "bye").unlink()
+    built = penstock("build", app, "--budget", "1s", "-o", "built.penstock")  # Begins Python in another thread.
+    assert (tmp_path / "bye").exists() and "Python does not end" not in built.err
+
+
+@pytest.mark.parametrize(
+    ("at_end", "told"),
+    [
+        ("import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n", "Python does not end"),
+        ("import atexit\natexit.register(lambda: 1 / 0)\n", "ZeroDivisionError"),
+    ],
+)
+def test_how_a_module_ends_changes_no_results(well, app, tmp_path, at_end, told):
+    (tmp_path / "functions.py").write_text(MODULE + at_end)
+    done = well("run", app, "--input", "x=0.npy", "--output", "-")
+    assert lines_of(done)[0]["outputs"]["y"] == [3]
+    assert told in done.err
+
+
+POOL = """
+import multiprocessing
+
+
+def by_two(x):
+    with multiprocessing.Pool(2) as pool:
+        return np.array([sum(pool.map(int, [x[0], x[1]]))], np.float32)
+
+
+by_two_ = penstock.Function("by_two", by_two, PAIR, {"y": "f32[1]"})
+"""
+
+
+def test_the_processes_of_a_module_end_when_it_ends_them(well, app, tmp_path):
+    (tmp_path / "functions.py").write_text(MODULE + POOL)
+    app.write_text(APP.replace("function: ratio", "function: by_two"))
+    done = well("run", app, "--input", "x=0.npy", "--frames", "10", "--output", "-", timeout=60)
+    assert [line["outputs"]["y"] for line in lines_of(done)] == [[8]] * 10
+
+
+def test_beside_a_module_errors_speak_the_programs_words(penstock, app, tmp_path):
+    (tmp_path / "functions.py").write_text(MODULE.replace("return x[:1] / x[1]", "raise ValueError('never')"))
+    message = penstock("build", app, "--budget", "1s", "-o", "built.penstock").error
+    assert "--input" in message and "(frames)" not in message
 
 
 @contextlib.contextmanager

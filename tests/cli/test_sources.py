@@ -46,12 +46,12 @@ def outputs(file: Path, name: str = "y") -> np.ndarray:
         return np.array([archive[entry] for entry in sorted(archive.files) if entry.split("/")[-1] == name])
 
 
-def write_sound(file: Path, samples: list[list[int]]) -> None:
+def write_sound(file: Path, samples: list[list[int]], rate: int = 16000) -> None:
     """PCM of 16 bits; a sample is a list of one number for each channel."""
     with wave.open(str(file), "wb") as sound:
         sound.setnchannels(len(samples[0]) if samples else 1)
         sound.setsampwidth(2)
-        sound.setframerate(16000)
+        sound.setframerate(rate)
         sound.writeframes(np.array(samples, "<i2").tobytes())
 
 
@@ -304,6 +304,59 @@ def test_a_sounds_frames_overlap_by_the_hop(well, tmp_path):
     np.testing.assert_array_equal(outputs(tmp_path / "out.npz")[:, 0], [[0, 0.5, 0, 0.5], [0.5, 0, 0.5, 0]])
 
 
+def test_a_sound_of_another_rate_is_refused_where_one_is_said(penstock, well, tmp_path):
+    for rate in (8000, 16000):
+        write_sound(tmp_path / f"{rate}.wav", [[16384]] * 4, rate=rate)
+    model = copy_of(tmp_path, 1, 4)
+    well("run", model, "--input", "x=8000.wav", "--sample-rate", "8000")
+    for command in (["run"], ["bench", "--seconds", "1"], ["build", "--budget", "1s", "-o", "b.penstock"]):
+        error = penstock(command[0], model, *command[1:], "--input", "x=16000.wav", "--sample-rate", "8000").error
+        assert "sound '16000.wav': expected 8000 samples a second, found 16000; convert it, such as by" in error
+    np.save(tmp_path / "x.npy", np.zeros((1, 4), np.float32))
+    assert (
+        "--sample-rate: is for a sound" in penstock("run", model, "--input", "x=x.npy", "--sample-rate", "8000").error
+    )
+
+
+def test_sounds_that_differ_in_their_rate_are_told_of_once(well, tmp_path):
+    for rate in (8000, 16000):
+        write_sound(tmp_path / f"{rate}.wav", [[16384]] * 4, rate=rate)
+    model = copy_of(tmp_path, 1, 4)
+    both = ("--input", "x=8000.wav", "--input", "x=16000.wav")
+    told = "the sounds differ: '8000.wav' has 8000 samples a second, '16000.wav' has 16000 samples a second"
+    assert well("run", model, *both).err.count(told) == 1
+    assert well("bench", model, "--seconds", "1", *both).err.count(told) == 1
+    assert "sounds differ" not in well("run", model, "--input", "x=8000.wav", "--input", "x=8000.wav").err
+
+
+DECODES = """penstock_app: 1
+inputs: {file: "u8[n<=4000]"}
+nodes:
+  decode: {ready: decode, inputs: {bytes: file}}
+  fit: {ready: resize, options: {size: [2, 2]}, inputs: {image: decode.image}}
+outputs: {image: fit.image}
+"""
+
+
+def test_an_input_of_bytes_takes_the_files_themselves(penstock, well, tmp_path):
+    (tmp_path / "app.yaml").write_text(DECODES)
+    (tmp_path / "pictures").mkdir()
+    picture = b"P6 2 2 255 " + bytes(range(12))
+    for name in ("a.ppm", "b.picture"):
+        (tmp_path / "pictures" / name).write_bytes(picture)
+    (tmp_path / "pictures/.hidden").write_bytes(b"no picture")
+    np.save(tmp_path / "pictures/c.npy", np.frombuffer(picture, np.uint8))
+    for given, count in (("pictures", 3), ("pictures/a.ppm", 1), ("pictures/c.npy", 1)):
+        lines = well("run", "app.yaml", "--input", f"file={given}", "--output", "-").out.splitlines()
+        assert [json.loads(line)["outputs"]["image"][1][1] for line in lines] == [[9, 10, 11]] * count
+    well("bench", "app.yaml", "--input", "file=pictures", "--seconds", "1")
+    well("build", "app.yaml", "--input", "file=pictures", "--budget", "1s", "-o", "b.penstock")
+    error = penstock("run", "app.yaml", "--frames", "1").error
+    assert error.endswith("the inputs were random: give files, whose bytes are the values of 'file' (--input)")
+    (tmp_path / "large.ppm").write_bytes(bytes(4001))
+    assert "expected at most 4000 bytes, found 4001" in penstock("run", "app.yaml", "--input", "file=large.ppm").error
+
+
 def test_channels_are_kept_where_the_input_has_them_and_averaged_where_not(well, tmp_path):
     write_sound(tmp_path / "s.wav", [[0, 16384], [-16384, 0], [8192, 8192]])
     left, right = [0, -0.5, 0.25], [0.5, 0, 0.25]
@@ -324,7 +377,7 @@ def test_an_open_number_of_samples_is_taken_at_its_bound(penstock, well, tmp_pat
     model = copy_of(tmp_path, "batch", "n")
     outcome = penstock("run", model, "--input", "x=s.wav")
     assert outcome.code == 1
-    assert "does not say how many samples; fix them (--shape)" in outcome.error
+    assert "does not say how many samples; fix them (--shape, in an application 'inputs')" in outcome.error
     well("run", model, "--shape", "x=?x1..3", "--input", "x=s.wav", "--output", "out.npz")
     assert outputs(tmp_path / "out.npz").shape == (2, 1, 3)
 

@@ -1,5 +1,6 @@
 """Sources and sinks."""
 
+import asyncio
 import contextlib
 import errno
 import importlib.util
@@ -64,6 +65,79 @@ def test_pictures_are_read_from_files_and_folders(tmp_path: Path, pictures: None
         io.write_image(tmp_path / "a.text", RED)
     with pytest.raises(penstock.PermissionDenied, match=r"a.png': cannot be written"):
         io.write_image(tmp_path / "nowhere/a.png", RED)
+
+
+def one_of_three_cut_off(folder: Path) -> Path:
+    for name in ("0.npy", "1.npy", "2.npy"):
+        np.save(folder / name, frame(float(name[0])))
+    (folder / "1.npy").write_bytes((folder / "1.npy").read_bytes()[:-5])
+    return folder
+
+
+def left_and_failed(source: Iterator[object]) -> tuple[int, int]:
+    left = failed = 0
+    while True:
+        try:
+            next(source)
+            left += 1
+        except StopIteration:
+            return left, failed
+        except penstock.DataLoss:
+            failed += 1
+
+
+def test_a_source_goes_on_behind_a_broken_file(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        io.write_image(tmp_path / name, RED)
+    (tmp_path / "a.png").write_bytes(b"not a picture")
+    (tmp_path / "b.png").write_bytes(b"")
+    assert left_and_failed(iter(io.images(tmp_path))) == (1, 2)
+    arrays = one_of_three_cut_off(tmp_path)
+    assert left_and_failed(iter(io.arrays(arrays))) == (2, 1)
+    assert left_and_failed(iter(io.arrays(arrays, rate=1000))) == (2, 1)
+
+
+@pytest.mark.parametrize("rate", [None, 1000.0])
+def test_a_stream_goes_on_behind_a_broken_file(pipeline: penstock.Pipeline, tmp_path: Path, rate: float | None) -> None:
+    arrays = one_of_three_cut_off(tmp_path)
+    assert left_and_failed(pipeline.stream(io.arrays(arrays, rate=rate))) == (2, 1)
+
+    async def all_of() -> tuple[int, int]:
+        results = pipeline.astream(io.arrays(arrays, rate=rate))
+        left = failed = 0
+        while True:
+            try:
+                await anext(results)
+                left += 1
+            except StopAsyncIteration:
+                return left, failed
+            except penstock.DataLoss:
+                failed += 1
+
+    assert asyncio.run(all_of()) == (2, 1)
+
+
+def test_a_sink_goes_on_behind_a_broken_file(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    stream = pipeline.stream(io.arrays(one_of_three_cut_off(tmp_path)), errors="yield")
+    with io.JsonLines(tmp_path / "out.jsonl") as sink:
+        with pytest.raises(penstock.DataLoss, match="1.npy"):
+            sink.consume(stream)
+        assert sink.consume(stream) == 1
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_source_of_others_ends_with_its_error(pipeline: penstock.Pipeline) -> None:
+    class Always:
+        def __iter__(self) -> "Always":
+            return self
+
+        def __next__(self) -> np.ndarray:
+            raise OSError("gone")
+
+    stream = pipeline.stream(Always())
+    with pytest.raises(OSError, match="gone"):
+        next(stream)
+    assert next(stream, None) is None
 
 
 def tmp_path_without_pictures(folder: Path) -> Path:

@@ -159,7 +159,11 @@ def write_image(path: Path, image: Array) -> None:
 
 
 def resize(image: Array, height: int, width: int) -> Array:
-    """To height x width, bilinear, without regard to the proportions."""
+    """To height x width, bilinear, without regard to the proportions.
+
+    OpenCV, which is taken where it is installed, blends the four nearest pixels; Pillow averages all that a pixel
+    covers where the picture becomes smaller.
+    """
     _check_picture("resize", image)
     if not all(isinstance(size, int | np.integer) and size >= 1 for size in (height, width)):
         raise InvalidArgument(f"resize: expected height and width in pixels, 1 or more, found {height!r} and {width!r}")

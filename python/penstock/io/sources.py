@@ -21,6 +21,7 @@ from penstock.threads import start_thread
 from penstock.types import Array, Path
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 
@@ -28,7 +29,7 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", "
 def images(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array]:
     """Pictures as uint8 [height, width, 3]: a file, those of a folder by name, or the files listed."""
     files = _files(path, _PICTURES, "pictures")
-    return _paced((read_image(file) for file in files), rate)
+    return _paced(_OneByOne(files, lambda file: map(read_image, [file])), rate)
 
 
 def video(path: Path, *, rate: float | None = None) -> Iterable[Array]:
@@ -89,7 +90,7 @@ def wav(
     if sample_rate is not None:
         sample_rate = whole("sample_rate", sample_rate, 16000)
     sound = _sound(path_text("path", path), samples, hop, sample_rate)
-    return _paced((sound.block(i) for i in range(len(sound))), rate)
+    return _paced(_OneByOne(range(len(sound)), lambda i: map(sound.block, [i])), rate)
 
 
 def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
@@ -99,7 +100,7 @@ def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterabl
     there without a number is the same in all of them.
     """
     files = _files(path, (".npy", ".npz"), ".npy or .npz files")
-    return _paced((frame for file in files for frame in _load(file)), rate)
+    return _paced(_OneByOne(files, _load), rate)
 
 
 def rows(array: Array | Path, *, rate: float | None = None) -> Iterable[Array]:
@@ -120,6 +121,27 @@ def raw(
     """
     source = Live(_raw(sizes("shape", shape), _dtype(dtype), _standard_input() if file is None else file.read))
     return source if rate is None else pace(source, rate)
+
+
+class _OneByOne(Generic[Key, Item]):
+    """The items of each key, a file's or a block's. One that fails is raised in its turn; the next ``next()`` goes on
+    behind it, which a generator could not."""
+
+    goes_on = True
+
+    def __init__(self, keys: Iterable[Key], open_: Callable[[Key], Iterator[Item]]) -> None:
+        self._keys = iter(keys)
+        self._open = open_
+        self._opened: Iterator[Item] = iter(())
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        while True:
+            for item in self._opened:
+                return item
+            self._opened = self._open(next(self._keys))
 
 
 class Live(Generic[Item]):
@@ -144,13 +166,28 @@ class pace(Live[Item]):  # A function to its users.
         self._period = 1 / rate
 
     def __iter__(self) -> Iterator[Item]:
-        due = time.monotonic()
-        for item in self._source:
-            now = time.monotonic()
-            if now < due:
-                time.sleep(due - now)
-            due = max(due, now - self._period) + self._period  # Who was late does not hurry after it.
-            yield item
+        return _Paced(iter(self._source), self._period)
+
+
+class _Paced(Generic[Item]):
+    """Goes on behind an error where its source does."""
+
+    def __init__(self, source: Iterator[Item], period: float) -> None:
+        self.goes_on = bool(getattr(source, "goes_on", False))
+        self._source = source
+        self._period = period
+        self._due = time.monotonic()
+
+    def __iter__(self) -> Iterator[Item]:
+        return self
+
+    def __next__(self) -> Item:
+        item = next(self._source)
+        now = time.monotonic()
+        if now < self._due:
+            time.sleep(self._due - now)
+        self._due = max(self._due, now - self._period) + self._period  # Who was late does not hurry after it.
+        return item
 
 
 class latest(Live[Item]):

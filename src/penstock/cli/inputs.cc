@@ -1,4 +1,4 @@
-// Declares --input, --inputs, --hop and --seed, and words advice for frames that failed.
+// Declares --input, --hop and other options of inputs, and words advice for frames that failed.
 #include "penstock/cli/inputs.h"
 
 #include <algorithm>
@@ -26,7 +26,9 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
   auto* input =
       add_list(
           command, "--input", options.files,
-          "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm), NAME=FOLDER of such files, one a frame, "
+          "NAME=FILE (.npy, .pb, .png, .jpg, .bmp, .ppm; any file for an input of bytes, "
+          "u8[n<=N]), "
+          "NAME=FOLDER of such files, one a frame, "
           "NAME=FILE.wav, cut into frames, or, for 'run', NAME=- (standard input); repeat for more "
           "inputs, and for more frames")
           ->type_name("NAME=FILE");
@@ -35,9 +37,15 @@ void add_input_options(CLI::App* command, frames::SourceOptions& options) {
       "A folder of <name>.npy (.pb, pictures), or of such folders or of .npz, one a "
       "frame; or a .npz");
   command
-      ->add_option("--hop", options.hop,
+      ->add_option("--hop", options.sound.hop,
                    "Samples from the start of a .wav's frame to the next one's (default: a frame's "
                    "length; less: they overlap)")
+      ->check(positive_count())
+      ->needs(input);
+  command
+      ->add_option("--sample-rate", options.sound.sample_rate,
+                   "Samples a second that a .wav must have (default: any); what has others is "
+                   "refused")
       ->check(positive_count())
       ->needs(input);
   add_random_options(command, options);

@@ -13,7 +13,7 @@
 
 namespace penstock::cli {
 
-/// --input, --inputs, --hop, --seed, --integer-limit
+/// --input, --inputs, --hop, --sample-rate, --seed, --integer-limit
 void add_input_options(CLI::App* command, frames::SourceOptions& options);
 
 /// Whether what --input was given has no form of NAME=FILE, whichever inputs there are. What to

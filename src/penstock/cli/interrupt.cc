@@ -16,8 +16,15 @@ volatile std::sig_atomic_t g_interrupted = 0;
 volatile std::sig_atomic_t g_hung_up = 0;
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 bool g_had_terminal = false;
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+pid_t g_process = 0;
 
 extern "C" void note_interrupt(int signal) {
+  if (::getpid() != g_process) {  // A child that a module of functions forked: it ends.
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
   g_interrupted = signal;
   // The second one ends the program. A terminal that closes may send several SIGHUP by itself.
   if (signal != SIGHUP) std::signal(signal, SIG_DFL);
@@ -49,6 +56,7 @@ InterruptGuard::InterruptGuard(Hangup hangup) {
   g_interrupted = 0;
   g_hung_up = 0;
   g_had_terminal = has_terminal();
+  g_process = ::getpid();
   std::signal(SIGINT, note_interrupt);
   std::signal(SIGTERM, note_interrupt);
   on_hangup(hangup == Hangup::kReload ? note_hangup : note_interrupt);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include "penstock/base/error.h"
 #include "penstock/base/near_names.h"
@@ -22,6 +25,7 @@
 #include "penstock/cli/interrupt.h"
 #include "penstock/cli/log.h"
 #include "penstock/cli/numbers.h"
+#include "penstock/function/interpreter.h"
 #include "penstock/session/session.h"
 
 namespace penstock::cli {
@@ -234,6 +238,28 @@ int run_action(const Action& action) {
   return outcome.error().code == Code::kInternal ? kOurBug : kFailed;
 }
 
+/// The code that the program ends with, once what it printed is written.
+int code_when_written(int code) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || code == kFailed || code == kUsage) return code;  // Who failed may have said so.
+  const auto reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+  print_error("standard output: cannot be written" + reason);
+  return kFailed;
+}
+
+/// Of the modules of functions. What they do at their end changes nothing that was printed.
+void end_modules(int code) {
+  using std::chrono_literals::operator""s;
+  function::end_python(5s, [code] {
+    spdlog::warn(
+        "Python does not end within 5 seconds: a module's thread, a call or what it registered "
+        "with 'atexit' still runs; the process ends without it, and files that it left open may "
+        "lack their last lines");
+    ::_exit(code);
+  });
+}
+
 /// Known behind the action alone, which tells what to write.
 bool has_malformed_input(const CLI::App& app) {
   const auto* input = app.get_subcommands().front()->get_option_no_throw("--input");
@@ -258,13 +284,8 @@ int run(int argc, char** argv) {
   end_on_interrupt();
   int code = run_action(chosen);
   if (code == kFailed && has_malformed_input(app)) code = kUsage;
-  errno = 0;
-  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!written && code != kFailed && code != kUsage) {  // Who failed may have said so.
-    const auto reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
-    print_error("standard output: cannot be written" + reason);
-    return kFailed;
-  }
+  code = code_when_written(code);
+  end_modules(code);
   return code;
 }
 

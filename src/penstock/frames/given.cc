@@ -45,7 +45,7 @@ Status add_named_files(const Infos& inputs, const SourceOptions& options, GivenI
       PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
       continue;
     }
-    PENSTOCK_TRY(auto values, values_of(path, inputs[best], options.hop));
+    PENSTOCK_TRY(auto values, values_of(path, inputs[best], options.sound));
     std::ranges::move(values, std::back_inserter(given.columns[best]));
   }
   return {};
@@ -115,6 +115,10 @@ Status add_archive(const Infos& inputs, const Names& states, const fs::path& fil
                             "'<frame>/", name, "'; leave one of them out");
   }
   return {};
+}
+
+bool is_sound(const std::string& text) {
+  return has_wav_suffix(text.substr(text.find('=') + 1));
 }
 
 /// With '_' for what is not a letter, digit, '.', '_' or '-'.
@@ -260,6 +264,21 @@ bool has_files(const SourceOptions& options) {
   return !options.files.empty() || !options.all.empty();
 }
 
+void note_rates(const SourceOptions& options) {
+  std::map<std::uint32_t, std::string> files;  // The first of each rate.
+  for (const auto& text : options.files) {
+    auto file = text.substr(text.find('=') + 1);
+    const auto sound = is_sound(text) ? WavFile::open(file) : Result<WavFile>(WavFile());
+    if (sound && sound->rate() > 0) files.try_emplace(sound->rate(), std::move(file));
+  }
+  if (files.size() < 2 || options.sound.sample_rate > 0) return;
+  const auto told = [](const auto& one) {
+    return concat("'", one.second, "' has ", one.first, " samples a second");
+  };
+  options.warn(concat("the sounds differ: ", join(files, ", ", told),
+                      "; all are taken as they are, --sample-rate N takes one rate alone"));
+}
+
 Names order_of(const Infos& inputs, std::vector<std::pair<std::size_t, std::string>> bound) {
   Names order;
   for (const auto& info : inputs) order.push_back(info.name);
@@ -295,12 +314,12 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
     return invalid_argument("--input: expected '", known[*given.live].name,
                             "' from standard input ('-') or from files, found both");
   }
-  const auto is_sound = [](const std::string& text) {
-    return has_wav_suffix(text.substr(text.find('=') + 1));
-  };
-  if (options.hop > 0 && std::ranges::none_of(options.files, is_sound)) {
-    return invalid_argument("--hop: is for a sound: expected --input NAME=FILE.wav, found none");
+  const auto& [hop, sample_rate] = options.sound;
+  if ((hop > 0 || sample_rate > 0) && std::ranges::none_of(options.files, is_sound)) {
+    return invalid_argument(hop > 0 ? "--hop" : "--sample-rate",
+                            ": is for a sound: expected --input NAME=FILE.wav, found none");
   }
+  note_rates(options);
   if (!options.all.empty()) {
     Columns more;
     if (ending_of(options.all) == ".npz") {

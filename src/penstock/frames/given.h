@@ -24,15 +24,16 @@ namespace penstock::frames {
 constexpr std::uint64_t kUsualFrames = 256;
 
 struct SourceOptions {
-  std::vector<std::string> files;   ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
-  std::filesystem::path all;        ///< A folder, of a .npz for each frame too, or a .npz.
-  std::uint64_t hop = 0;            ///< Of sounds: see sound_values().
+  std::vector<std::string> files;  ///< "NAME=FILE", "NAME=FOLDER", "NAME=-"
+  std::filesystem::path all;       ///< A folder, of a .npz for each frame too, or a .npz.
+  SoundOptions sound;
   RandomValues random;              ///< Of the inputs that are not given.
   plan::BoundValues bound;          ///< That may be named, too: what is given must be equal.
   std::vector<std::string> states;  ///< Names of inputs that no frame gives: who does is told so.
   std::uint64_t wanted = 0;         ///< Frames that read_frames() takes at most; 0: kUsualFrames.
   std::uint64_t most_bytes = 1ULL << 30U;  ///< Of the frames that it takes, but for the first.
-  /// Hears, in a sentence, where it takes fewer than are wanted or given.
+  /// Hears, in a sentence, where fewer are taken than are wanted or given, and of sounds that
+  /// differ.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   /// All inputs that the model had, by name: the numbers of `input_<i>.pb`. Empty: the inputs.
   std::vector<std::string> order;
@@ -54,6 +55,9 @@ bool has_files(const SourceOptions& options);
 
 /// The position of the input that a "NAME=FILE" names. \error kNotFound, kInvalidArgument
 Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
+
+/// Warns of sounds that have several sample rates, where none is expected.
+void note_rates(const SourceOptions& options);
 
 /// The files and folders that are named, standard input left out, nor what names no input.
 std::vector<std::filesystem::path> paths_of(const std::vector<plan::TensorInfo>& inputs,

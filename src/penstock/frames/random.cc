@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/base/option_name.h"
+#include "penstock/frames/values.h"
 #include "penstock/graph/containers.h"
 #include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
@@ -115,9 +116,13 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
   const bool other_model = error.code == Code::kFailedPrecondition;
   const bool at_fault = error.code == Code::kInternal;  // A backend, with whatever frames.
   if (late_or_full || before_any_frame || other_model || at_fault) return {};
-  std::vector<std::string> integers, open, sized, advice;
+  std::vector<std::string> integers, open, sized, of_bytes, advice;
   for (const auto& info : inputs) {
     const auto name = "'" + info.name + "'";
+    if (takes_bytes(info.type)) {
+      of_bytes.push_back(name);
+      continue;
+    }
     if (is_wide_integer(info.type.dtype) && !info.range) integers.push_back(name);
     if (!is_unbounded(info.type)) continue;
     const bool usual = std::ranges::any_of(
@@ -148,7 +153,12 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
     advice.push_back(
         concat("fix sizes (", OptionName::kShapes, ", in an application 'shapes' and 'inputs')"));
   }
-  if (!frames.empty()) advice.emplace_back(frames);
+  if (!of_bytes.empty()) {
+    advice.push_back(concat("give files, whose bytes are the values of ", join(of_bytes, ", "),
+                            " (", OptionName::kFrames, ")"));
+  } else if (!frames.empty()) {
+    advice.emplace_back(frames);
+  }
   for (std::size_t i = 0; i < advice.size(); ++i) {
     text += (i == 0 ? ": " : i + 1 < advice.size() ? ", " : ", or ") + advice[i];
   }

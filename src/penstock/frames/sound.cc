@@ -24,7 +24,7 @@ Result<std::vector<std::int64_t>> sound_sizes_of(const Type& type) {
     if (sizes.back() > 0) continue;
     return invalid_argument("the input takes ", type,
                             ", which does not say how many samples; fix them (",
-                            OptionName::kShapes, ")");
+                            OptionName::kShapes, ", in an application 'inputs')");
   }
   return sizes;
 }
@@ -115,8 +115,14 @@ struct Blocks final : Origin {
 }  // namespace
 
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type,
-                            std::uint64_t hop) {
-  PENSTOCK_TRY(auto opened, Sound::open(file, type, hop));
+                            const SoundOptions& options) {
+  PENSTOCK_TRY(auto opened, Sound::open(file, type, options.hop));
+  if (const auto rate = options.sample_rate; rate > 0 && rate != opened.rate()) {
+    return invalid_argument("expected ", rate, " samples a second, found ", opened.rate(),
+                            "; convert it, such as by 'ffmpeg -i ", file.string(), " -ar ", rate,
+                            " converted.wav'")
+        .within({Where::kSound, file.string()});
+  }
   const auto blocks = std::make_shared<const Blocks>(std::move(opened), file.filename().string());
   Values values;
   for (std::size_t i = 0; i < blocks->sound.count(); ++i) values.emplace_back(blocks, i);

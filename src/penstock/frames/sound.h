@@ -47,8 +47,8 @@ class Sound {
   std::uint64_t hop_ = 0;
 };
 
-/// The blocks of Sound::open(). \error as there
+/// The blocks of Sound::open(). \error as there; kInvalidArgument  the file has another rate.
 Result<Values> sound_values(const std::filesystem::path& file, const Type& type,
-                            std::uint64_t hop = 0);
+                            const SoundOptions& options = {});
 
 }  // namespace penstock::frames

@@ -42,6 +42,7 @@ Result<std::vector<SourceOptions>> by_stream(const std::vector<plan::TensorInfo>
   std::vector<SourceOptions> streams(count, options);
   for (std::size_t s = 0; s < count; ++s) {
     streams[s].files.clear();
+    streams[s].warn = [](const std::string&) {};  // Told of all together.
     for (const auto& [input, given] : files) {
       if (given.size() != 1 && given.size() != count) {
         return invalid_argument("expected 1 or ", count, " files, one for each stream, found ",
@@ -103,6 +104,7 @@ Result<Source> Source::open_streams(const std::vector<plan::TensorInfo>& inputs,
                                     const SourceOptions& options, int most) {
   PENSTOCK_TRY(const auto streams, by_stream(inputs, options, most));
   if (streams.size() == 1) return open(inputs, options);
+  note_rates(options);
   Source source;
   std::uint64_t longest = 0;
   for (const auto& of_stream : streams) {

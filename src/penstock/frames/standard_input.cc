@@ -70,9 +70,12 @@ Result<std::uint64_t> StandardInput::wanted_bytes() {
   if (form_ == Form::kNpy) return npy_bytes(bytes_, input_.type.dtype);
   const auto bytes = input_.type.fixed() ? input_.type.max_bytes().value_or(0) : 0;
   if (bytes > 0) return bytes;
-  return invalid_argument("expected .npy files one behind the other, as ", input_.type,
-                          " does not say how many bytes a frame has; or fix it (",
-                          OptionName::kShapes, ")");
+  return invalid_argument(
+      "expected .npy files one behind the other, as ", input_.type,
+      " does not say how many bytes a frame has; or ",
+      takes_bytes(input_.type)
+          ? concat("give files (--input ", input_.name, "=FOLDER)")
+          : concat("fix it (", OptionName::kShapes, ", in an application 'inputs')"));
 }
 
 Result<StandardInput::Came> StandardInput::take_bytes(std::uint64_t most,

@@ -36,6 +36,23 @@ Result<Tensor> read_pb(const fs::path& file, const Type& type) {
   return value;
 }
 
+/// The file as it is.
+Result<Tensor> read_bytes(const fs::path& file, const Dim& most) {
+  std::ifstream in(file, std::ios::binary);
+  std::error_code error;
+  const auto size = static_cast<std::int64_t>(fs::file_size(file, error));
+  if (!in || error) return make_error(Code::kDataLoss, "cannot be read");
+  if (most.bound > 0 && size > most.bound) {
+    return invalid_argument("expected at most ", counted(most.bound, "byte"), ", found ", size,
+                            "; let the input take more, or leave this file out");
+  }
+  Tensor value = Tensor::allocate(DType::kU8, std::vector{size});
+  if (size > 0 && !in.read(reinterpret_cast<char*>(value.data()), size)) {
+    return make_error(Code::kDataLoss, "cannot be read");
+  }
+  return value;
+}
+
 /// What makes a file of another kind fit.
 std::string about_kind(const fs::path& file) {
   const auto suffix = ending_of(file);
@@ -74,6 +91,11 @@ Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
   }
   if (suffix == ".npy") return read_npy(file, info.type.dtype);
   if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
+  if (takes_bytes(info.type)) {
+    auto bytes = read_bytes(file, info.type.dims.front());
+    if (!bytes) return std::move(bytes).error().within({Where::kFile, file.string()});
+    return bytes;
+  }
   if (has_image_suffix(file)) return read_image(file, info.type);
   return invalid_argument("expected a name ending in ", kEndings, about_kind(file))
       .within({Where::kFile, file.string()});
@@ -83,7 +105,9 @@ Error no_folder(const fs::path& folder, const std::error_code& error) {
   return not_found("folder '", folder.string(), "': ", error.message());
 }
 
-bool is_value(const fs::path& file) {
+bool is_value(const fs::path& file, const Type& type) {
+  const bool hidden = file.filename().string().starts_with('.');
+  if (takes_bytes(type)) return ending_of(file) != ".npz" && !hidden;
   return ending_of(file) == ".npy" || ending_of(file) == ".pb" || has_image_suffix(file);
 }
 
@@ -125,7 +149,7 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
     const fs::path file = path / name;
     if (has_wav_suffix(file) && (sound.empty() || name < sound)) sound = name;
     holds_archives = holds_archives || ending_of(file) == ".npz";
-    if (is_value(file) && !fs::is_directory(file, unknown)) {
+    if (is_value(file, info.type) && !fs::is_directory(file, unknown)) {
       folder->names.push_back(std::move(name));
     } else if (other.empty() || name < other) {
       other = std::move(name);
@@ -239,11 +263,17 @@ Result<Tensor> load_value(const fs::path& file, const plan::TensorInfo& info) {
   return value;
 }
 
-Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info, std::uint64_t hop) {
+bool takes_bytes(const Type& type) {
+  return type.kind == Type::Kind::kTensor && type.dtype == DType::kU8 && type.ranked &&
+         type.dims.size() == 1 && !type.dims.front().fixed();
+}
+
+Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info,
+                         const SoundOptions& sound) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
-  if (is_folder || has_wav_suffix(path)) {
-    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type, hop);
+  if (is_folder || (has_wav_suffix(path) && !takes_bytes(info.type))) {
+    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type, sound);
     if (!values) return std::move(values).error().within({Where::kInput, info.name});
     return values;
   }

@@ -42,7 +42,8 @@ using Values = std::vector<Value>;
 
 Value constant(Tensor value, std::string file = "");
 
-/// The value in a .npy, .pb or picture file. \error names the input and the file, expected, found.
+/// The value in a .npy, .pb or picture file, or the bytes of another one. \error names the input
+/// and the file, expected, found.
 Result<Tensor> load_value(const std::filesystem::path& file, const plan::TensorInfo& info);
 
 /// Where a value comes from, which decides what to do about one that does not fit.
@@ -62,12 +63,21 @@ Status check_value(const Tensor& value, const plan::TensorInfo& info, const std:
 ///                          check_value()
 Status check_frames(const std::vector<plan::TensorInfo>& inputs, const std::vector<Frame>& frames);
 
+/// How a sound becomes frames (see sound.h).
+struct SoundOptions {
+  std::uint64_t hop = 0;          ///< Samples from start to start; 0: a block's length.
+  std::uint64_t sample_rate = 0;  ///< That the file must have; 0: any.
+};
+
+/// Whether the input takes a file's own bytes, whatever it is: u8 of one dimension, which is open.
+bool takes_bytes(const Type& type);
+
 /// What `--input NAME=PATH` stands for: one value of a file, which is read at once; one for each
-/// .npy, .pb and picture of a folder, by name; one for each block of a .wav, `hop` samples from
-/// start to start (see sound.h).
-/// \error as load_value(); kNotFound  the folder has no such file.
+/// .npy, .pb and picture of a folder, by name, or for each file of one for an input that
+/// takes_bytes(); one for each block of a .wav.
+/// \error as load_value() and sound_values(); kNotFound  the folder has no such file.
 Result<Values> values_of(const std::filesystem::path& path, const plan::TensorInfo& info,
-                         std::uint64_t hop = 0);
+                         const SoundOptions& sound = {});
 
 /// What lies in a folder, by name. \error kNotFound
 Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder);

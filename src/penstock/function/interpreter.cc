@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <iomanip>
 #include <mutex>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +21,8 @@
 #include <unistd.h>
 
 #include "penstock/backend/engine_places.h"
+#include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
 #include "penstock/base/version.h"
 
 namespace penstock::function {
@@ -50,6 +54,7 @@ struct PythonApi {
   wchar_t* (*decode)(const char*, std::size_t*) = nullptr;
   void (*set_program_name)(const wchar_t*) = nullptr;
   void (*initialize)(int signal_handlers) = nullptr;
+  int (*finalize)() = nullptr;
   int (*run)(const char* code) = nullptr;
   void* (*import)(const char* module) = nullptr;
   void (*fetch_error)(void** type, void** value, void** traceback) = nullptr;
@@ -72,6 +77,7 @@ Result<PythonApi> api_of(void* library) {
   find("Py_DecodeLocale", api.decode);
   find("Py_SetProgramName", api.set_program_name);
   find("Py_InitializeEx", api.initialize);
+  find("Py_FinalizeEx", api.finalize);
   find("PyRun_SimpleString", api.run);
   find("PyImport_ImportModule", api.import);
   find("PyErr_Fetch", api.fetch_error);
@@ -254,12 +260,30 @@ Status begin_and_import(const Python& python) {
     PENSTOCK_CHECK_OK(check_begins(python.program));
     begin_interpreter(api, python.program);
   }
-  return import_package(api);
+  const auto spoken = language();
+  Status imported = import_package(api);
+  set_language(spoken);  // Who called is no user of Python, whatever the package says.
+  return imported;
+}
+
+/// Python, before 3.13, would wait for the thread that began it, which may be over, as for a
+/// module's.
+constexpr const char* kAwaitOthersAlone = R"(
+import threading
+begun = threading.main_thread()
+if begun.ident != threading.get_ident() and hasattr(threading, '_shutdown_locks'):
+    threading._shutdown_locks.discard(begun._tstate_lock)
+)";
+
+/// Here, by start_python(); tried again where it failed.
+std::optional<Python>& begun_python() {
+  static std::optional<Python> begun;
+  return begun;
 }
 
 /// In the process of a Python, or in one that the user's environment gives. One thread at a time.
 Status start_python() {
-  static std::optional<Python> begun;  // Here, by this function; tried again where it failed.
+  auto& begun = begun_python();
   if (!begun && stands(RTLD_DEFAULT)) {
     PENSTOCK_TRY(const auto api, api_of(RTLD_DEFAULT));
     return import_package(api);
@@ -303,6 +327,22 @@ Result<std::vector<Function>> load_python_module(const std::filesystem::path& fi
     PENSTOCK_TRY(loader, find_loader());
   }
   return loader(file);
+}
+
+void end_python(std::chrono::milliseconds patience, const std::function<void()>& late) {
+  const auto api = api_of(RTLD_DEFAULT);
+  if (!begun_python() || !api || api->is_initialized() == 0) return;
+  std::promise<void> ended;
+  std::thread watch;
+  const Status watched = start_thread(watch, [&late, patience, end = ended.get_future()] {
+    if (end.wait_for(patience) == std::future_status::timeout) late();
+  });
+  if (!watched) return;  // Nothing would end what never ends.
+  api->take_lock();
+  api->run(kAwaitOthersAlone);
+  api->finalize();
+  ended.set_value();
+  watch.join();
 }
 
 }  // namespace penstock::function
