@@ -36,19 +36,34 @@ class Plan(dict[str, Any]):
         return table(f"plan of '{self.get('model', '')}'", ("stage", "devices", "backend"), rows)
 
 
+def _milliseconds(seconds: float | None) -> str | None:
+    return f"{seconds * 1e3:,.4g} ms" if seconds else None
+
+
+def _rate(frames_per_second: float) -> str:
+    """Four digits, and those before the point in any case."""
+    return f"{frames_per_second:,.0f}" if frames_per_second >= 1000 else f"{frames_per_second:.4g}"
+
+
 class BuildReport(dict[str, Any]):
     """What ``penstock.explain()`` gives: a dict, which notebooks show as the table of all that was run."""
 
     def _repr_html_(self) -> str:
-        rows = [
-            (kind, way["name"], f"{way['frames_per_second']:,.4g}", way.get("failure") or way["what"])
-            for kind, ways in (("simple way", self.get("simple", ())), ("plan", self.get("ways", ())))
-            for way in ways
-        ]
+        latency = self.get("goal") == "latency"
+        rows = []
+        for kind, ways in (("simple way", self.get("simple", ())), ("plan", self.get("ways", ()))):
+            for way in ways:
+                figures: tuple[object, ...] = (_rate(way["frames_per_second"]), way.get("failure") or way["what"])
+                if latency:
+                    figures = (_milliseconds(way.get("latency_seconds")), *figures)
+                rows.append((kind, way["name"], *figures))
         caption = f"chosen: {self.get('chosen')}"
+        if latency and (whole := _milliseconds(self.get("latency_seconds"))):
+            caption += f", {whole} a frame"
         if seconds := self.get("period_seconds"):
-            caption += f", {1 / seconds:,.4g} frames a second"
-        return table(caption, ("kind", "way", "frames/s", "what"), rows)
+            caption += f", {_rate(1 / seconds)} frames a second"
+        head = ("latency", "frames/s") if latency else ("frames/s",)
+        return table(caption, ("kind", "way", *head, "what"), rows)
 
 
 class Verdict(dict[str, Any]):

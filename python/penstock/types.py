@@ -85,7 +85,7 @@ class Drift(TypedDict):
     predicted_us: float
     seen_us: float  #: of the last three seconds or more in which there were frames
     ratio: float  #: of what was seen over what was foretold
-    beyond_noise: bool  #: by more than 10 %, in each of three seconds or more
+    beyond_noise: bool  #: by more than 10 %, in each of three seconds or more, and not because the pipeline waits
 
 
 class StageStats(TypedDict):

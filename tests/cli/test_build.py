@@ -172,6 +172,16 @@ def test_a_report_says_how_far_the_plan_is_from_the_limit(plain, well):
     assert [node["limit_seconds"] for node in costs["nodes"]] == [node["limit_seconds"] for node in report["nodes"]]
 
 
+def test_of_a_network_without_work_there_is_no_limit_to_be_far_from(build, well, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 0.001}})
+    model = tmp_path / "none.onnx"
+    text = "(float[0,3] x) => (float[0,3] y) { y = Relu(x) }"
+    onnx.save(parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> g ' + text), model)
+    build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", package="none", budget="1s")
+    told = well("explain", tmp_path / "none").out
+    assert "how far from the limit: not known: no operation and no byte of a frame is counted\n" in told
+
+
 @pytest.mark.sweep(of=6)
 @pytest.mark.parametrize("budget", ["12s", "3s"])  # The short one cuts the search off.
 def test_a_second_build_measures_nothing_and_is_the_same(request, build, resnet, costs, tmp_path, budget):
@@ -336,16 +346,30 @@ def test_the_bound_is_the_parts_time_over_the_devices(build, chain, cpus, synthe
         assert 2e-3 <= report["lower_bound_seconds"] <= report["period_seconds"]
 
 
-def test_a_report_that_counts_what_is_not_there_is_refused(plain, penstock, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda report: report["nodes"][1].update(inputs=[2147483647]),
+            "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 2147483647",
+        ),
+        (
+            lambda report: report["nodes"][1].update(seconds=None),
+            "build.json: nodes[1].seconds: expected a number, found null",
+        ),
+    ],
+)
+def test_a_report_that_is_damaged_is_refused(plain, penstock, tmp_path, change, told):
     package = shutil.copytree(plain.package, tmp_path / "built.penstock")
     report, plan = (json.loads((package / file).read_text()) for file in ("build.json", "plan.json"))
-    report["nodes"][1]["inputs"] = [2147483647]
+    change(report)
     (package / "build.json").write_text(json.dumps(report))
     plan["files"]["build.json"] = hashlib.sha256((package / "build.json").read_bytes()).hexdigest()
     (package / "plan.json").write_text(json.dumps(plan))
     refused = penstock("explain", package, "--html", tmp_path / "why.html")
     assert refused.code == 1
-    assert "build.json: nodes[1].inputs: expected an integer from 0 to below 1, found 2147483647" in refused.error
+    assert told in refused.error
+    assert told in penstock("show", package, "--costs").error
 
 
 @pytest.mark.sweep(of=6)

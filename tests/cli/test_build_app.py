@@ -107,6 +107,7 @@ def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_pat
     assert well("verify", "app.penstock", *given, "--json").json["ok"] is True
     told = well("explain", "app.penstock").out
     assert "as it is written" in told and "scale" in told and report["chosen"] in told
+    assert "how far from the limit: not known: no operation and no byte of a frame is counted\n" in told
 
 
 @pytest.mark.sweep(of=6)

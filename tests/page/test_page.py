@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up import report, way
+from made_up import limit, report, way
 
 ROOT = Path(__file__).resolve().parents[2]
 # Regions that show less than all that is in them; the timeline may.
@@ -104,6 +104,28 @@ def test_the_buttons_zoom_and_fit(page):
     assert camera(page)[2] == pytest.approx(before[2], rel=0.01)
     page.click("[aria-label='Fit all of the network']")
     assert camera(page)[2] < before[2]
+
+
+@pytest.mark.parametrize("how", ["the button", "the key"])
+def test_fit_shows_all_of_a_deep_network(open_page, how):
+    nodes = [{"name": f"n{i}", "op": f"Op{i % 7}{i * i % 11}", "inputs": [i - 1] if i else []} for i in range(3000)]
+    for node in nodes:
+        node |= {"stage": 0, "backend": "one", "seconds": 1e-6, "limit_seconds": 0}
+    page = open_page(report(nodes=nodes, parts=[], limit=limit(1.0) | {"handovers": []}))
+    page.click("[aria-label='Unfold all repeated blocks']")
+    page.focus("#drawing")
+    page.keyboard.press("End")
+    x, y, scale = camera(page)
+    last = y + page.locator("#drawing").bounding_box()["height"] / 2 / scale
+    if how == "the button":
+        page.click("[aria-label='Fit all of the network']")
+    else:
+        page.keyboard.press("0")
+    x, y, scale = camera(page)
+    rounded = 0.0005  # Scales are told in thousandths.
+    assert y < 100 and y + page.locator("#drawing").bounding_box()["height"] / (scale - rounded) > last
+    page.click("[aria-label='Zoom in']")
+    assert scale < camera(page)[2] < 2 * scale
 
 
 def test_the_wheel_zooms_where_the_mouse_is_and_a_drag_moves(page):
@@ -320,6 +342,7 @@ def test_latencies_are_compared_where_they_are_the_goal(open_page):
 def test_the_timeline_shows_the_trace(page):
     timeline = page.locator("#section-timeline")
     assert "stage0/0 on cpu:0 busy 86 %, 12 calls" in timeline.inner_text()
+    assert "12 frames came out in it, 960 a second; measured in all: 579." in timeline.inner_text()
     assert timeline.locator(".span").count() == 24
     assert timeline.locator(".times").inner_text().split("\n") == ["0", "3.13 ms", "6.25 ms", "9.38 ms", "12.5 ms"]
     assert timeline.locator(".span").first.get_attribute("title") == "frame 0: waited 200 µs, ran 900 µs"
@@ -337,7 +360,7 @@ def test_a_call_that_ends_after_the_trace_counts_until_there(open_page):
 
 
 def test_a_report_without_a_trace_says_so(open_page):
-    page = open_page(report(trace={"seconds": 0, "lanes": []}))
+    page = open_page(report(trace={"seconds": 0, "frames": 0, "lanes": []}))
     assert "holds no trace" in page.locator("#section-timeline").inner_text()
 
 
@@ -385,6 +408,10 @@ def test_what_if_cut_after_an_operator(open_page):
     assert predicted(page) == pytest.approx(1 / (before + after), rel=0.01)
     page.click("text=Take all my cuts away")
     assert page.locator("#section-what-if .bars li").count() == 1
+    assert page.locator("#cut-after").inner_text() == "What if cut after it"
+    assert page.get_attribute("#cut-after", "aria-pressed") == "false"
+    page.click("#cut-after")
+    assert page.locator("#cut-after").inner_text() == "Take the cut away"
 
 
 def test_partitions_lead_to_their_operators(page):

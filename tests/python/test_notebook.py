@@ -88,6 +88,18 @@ def test_reports_are_dicts_and_show_what_little_they_hold() -> None:
         assert len(Cells(empty._repr_html_()).rows) == 1
 
 
+def test_a_report_shows_what_the_build_was_for() -> None:
+    way = {"name": "a", "frames_per_second": 16737.3, "latency_seconds": 0.0000597, "what": "alone"}
+    fast = BuildReport(goal="throughput", chosen="a", ways=[way], period_seconds=1 / 16737.3)
+    assert "chosen: a, 16,737 frames a second" in fast._repr_html_()
+    assert Cells(fast._repr_html_()).rows == [["kind", "way", "frames/s", "what"], ["plan", "a", "16,737", "alone"]]
+    soon = BuildReport(goal="latency", chosen="a", ways=[way], period_seconds=0.0001, latency_seconds=0.0000597)
+    assert "chosen: a, 0.0597 ms a frame, 10,000 frames a second" in soon._repr_html_()
+    head, row = Cells(soon._repr_html_()).rows
+    assert head == ["kind", "way", "latency", "frames/s", "what"]
+    assert row == ["plan", "a", "0.0597 ms", "16,737", "alone"]
+
+
 STEPS = (("parts", 0.25), ("contest", 0.5), ("contest", 0.4))
 
 

@@ -9,6 +9,7 @@ export class Camera {
   scale = 1;
   width = 1; // Of the window, in CSS pixels.
   height = 1;
+  least = kLeast; // The scale: of a large network less, so that all of it can be seen.
 
   toWorld(x, y) {
     return [x / this.scale + this.x, y / this.scale + this.y];
@@ -22,7 +23,7 @@ export class Camera {
   /** Keeps what is at screen place (x, y) there. */
   zoom(factor, x = this.width / 2, y = this.height / 2) {
     const [worldX, worldY] = this.toWorld(x, y);
-    this.scale = Math.min(kMost, Math.max(kLeast, this.scale * factor));
+    this.scale = Math.min(kMost, Math.max(this.least, this.scale * factor));
     this.x = worldX - x / this.scale;
     this.y = worldY - y / this.scale;
   }
@@ -33,11 +34,12 @@ export class Camera {
   }
 
   /** All of it; or, from the first box on, as much as is readable at the scale `least`. */
-  fit(layout, least = kLeast) {
+  fit(layout, least = 0) {
     const across = layout.right - layout.left + 40,
       down = layout.lower - layout.upper + 40;
     const whole = Math.min(this.width / across, this.height / down, 1.2);
-    this.scale = Math.max(kLeast, Math.min(1.2, Math.max(whole, least)));
+    this.least = Math.min(kLeast, whole);
+    this.scale = Math.min(1.2, Math.max(whole, least));
     const middle = whole >= this.scale || layout.xs.length === 0 ? (layout.left + layout.right) / 2 : layout.xs[0];
     this.x = middle - this.width / 2 / this.scale;
     this.y =

@@ -28,7 +28,7 @@ function trialsOf(part) {
       : `95 % within ${duration(trial.low)} to ${duration(trial.high)}${trial.pieces > 1 ? `, sum of ${trial.pieces} pieces` : ""}`,
   }));
   return rows.length === 0
-    ? make("p", { class: "hint" }, "No backend was timed on this part by itself.")
+    ? make("p", { class: "hint" }, "This report holds no backend's time on this part by itself.")
     : makeBars("Backends tried on this part", rows);
 }
 

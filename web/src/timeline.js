@@ -1,6 +1,6 @@
 // Who was busy when: the spans that the build traced in its last comparison, a lane for each worker.
 import { make, section } from "./dom.js";
-import { counted, duration, percent } from "./format.js";
+import { counted, duration, percent, rate } from "./format.js";
 
 /** Rows such that spans of one row do not overlap: a worker may have several calls in flight. */
 function rowsOf(spans) {
@@ -58,6 +58,12 @@ function axisOf(seconds) {
   return make("div", { class: "times", "aria-hidden": "true" }, ticks);
 }
 
+/** The excerpt's own rate, which need not be the one that was measured over many of its length. */
+function saidRate({ frames, seconds }, measured) {
+  if (!frames) return "";
+  return ` ${counted(frames, "frame")} came out in it, ${rate(frames / seconds)} a second; measured in all: ${rate(1 / measured)}.`;
+}
+
 export function timelineSection(model) {
   const { trace } = model.report;
   if (trace.lanes.length === 0) {
@@ -81,7 +87,7 @@ export function timelineSection(model) {
     make(
       "p",
       { class: "hint" },
-      `${duration(trace.seconds)} of the chosen plan at full load, traced in the build's comparison with the simple ways. Each bar is one call, its number is the frame; a gap is a worker that waits.`,
+      `${duration(trace.seconds)} of the chosen plan at full load, traced in the build's comparison with the simple ways. Each bar is one call, its number is the frame; a gap is a worker that waits.${saidRate(trace, model.report.period_seconds)}`,
     ),
     make(
       "p",

@@ -79,7 +79,9 @@ export function makeWhatIf(model, network) {
     );
   }
 
+  let shown = null; // The operator whose details are seen.
   function cutButton(node) {
+    shown = node;
     const is = cuts.has(node.id);
     const toggle = (event) => {
       if (is) cuts.delete(node.id);
@@ -103,6 +105,7 @@ export function makeWhatIf(model, network) {
       onclick: () => {
         cuts.clear();
         update();
+        document.getElementById("cut-after")?.replaceWith(cutButton(shown));
       },
     },
     "Take all my cuts away",

@@ -207,6 +207,7 @@ void Tuner::describe(const Candidate& best, tune::Report& report) const {
     part.nodes = {static_cast<int>(i)};
     part.reason = concat(node.seconds * 1e6, " us a frame, on ", devices_text(stage.devices),
                          is_fixed(tuning_.node_of(stage)) ? ", as the application says" : "");
+    report.limit.workers += static_cast<int>(stage.devices.size());
     report.nodes.push_back(std::move(node));
     report.parts.push_back(std::move(part));
   }

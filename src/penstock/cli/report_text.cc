@@ -119,6 +119,9 @@ std::string operations(double count) {
 /// The whole beside what the machine could do, and what the time of a frame is spent on.
 std::string limit_text(const tune::Report& report) {
   const auto& limit = report.limit;
+  if (limit.seconds <= 0 && limit.workers > 0) {
+    return "\nhow far from the limit: not known: no operation and no byte of a frame is counted\n";
+  }
   if (limit.seconds <= 0) {
     return "\nhow far from the limit: not known; 'penstock build' tells it of what it builds now\n";
   }

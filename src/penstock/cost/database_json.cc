@@ -32,9 +32,15 @@ Result<std::vector<Cell>> row_of(const Json& object, const Table& table) {
   std::vector<Cell> row;
   for (const auto& column : table.columns) {
     const auto at = object.find(column.name);
+    if (at != object.end() && (at->is_structured() || at->is_boolean())) {
+      return invalid_argument(table.name, ".", column.name, ": expected ",
+                              column.kind == Column::Kind::kText ? "a text" : "a number",
+                              ", found ", at->is_structured() ? "a list or an object" : at->dump());
+    }
     row.push_back(at == object.end() ? Cell() : cell_of(*at, column.kind));
   }
   PENSTOCK_CHECK_OK(check_row(table, row));
+  PENSTOCK_CHECK_OK(check_figures(table, row));
   return row;
 }
 

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -292,11 +293,61 @@ TEST(DatabaseTest, ABadImportNamesThePlaceAndAddsNothing) {
   auto to = *Database::in_memory();
   const auto count = to.import_text(text);
   ASSERT_FALSE(count);
-  EXPECT_EQ(count.error().message(), "parts[0]: parts.threads: expected an integer");
+  EXPECT_EQ(count.error().message(), "parts[0]: parts.threads: expected an integer, found ''");
   EXPECT_FALSE(*to.find(key("m")));
   EXPECT_FALSE(to.import_text("{"));
   EXPECT_FALSE(to.import_text("[]"));
   EXPECT_THAT(to.import_text(R"({"version": 99})").error().message(), HasSubstr("update Penstock"));
+}
+
+TEST(DatabaseTest, AnImportOfTimesThatCannotBeIsRefused) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), cost(1)));
+  const auto good = nlohmann::json::parse(*from.export_text({}));
+  const auto error = [&](const char* field, const nlohmann::json& value) {
+    auto changed = good;
+    changed["parts"][0][field] = value;
+    auto to = *Database::in_memory();
+    const auto count = to.import_text(changed.dump());
+    return count ? "" : count.error().message();
+  };
+  EXPECT_EQ(error("seconds", 1), "");
+  EXPECT_EQ(error("seconds", 0),
+            "parts[0]: parts.seconds: expected a number from 1e-09 to 1e+07, found 0");
+  EXPECT_EQ(error("seconds", 1e308),
+            "parts[0]: parts.seconds: expected a number from 1e-09 to 1e+07, found 1e+308");
+  EXPECT_EQ(error("high", 1e308),
+            "parts[0]: parts.high: expected a number from 1e-09 to 1e+07, found 1e+308");
+  EXPECT_EQ(error("seconds", 3),
+            "parts[0]: parts.seconds: expected a number from 0.99 to 1.01, its low and high, "
+            "found 3");
+  EXPECT_EQ(error("seconds", nullptr),
+            "parts[0]: parts.seconds: expected a number, or a failure, found nothing");
+  EXPECT_EQ(error("low", nullptr),
+            "parts[0]: parts.low: expected a number, or a failure, found nothing");
+  EXPECT_EQ(error("seconds", true), "parts[0]: parts.seconds: expected a number, found true");
+}
+
+TEST(DatabaseTest, AnImportOfOtherFiguresThatCannotBeIsRefused) {
+  const auto error = [](const char* table, const nlohmann::json& row) {
+    auto to = *Database::in_memory();
+    const auto count = to.import_text(nlohmann::json({{"version", 2}, {table, {row}}}).dump());
+    return count ? "" : count.error().message();
+  };
+  nlohmann::json link = {{"source", "a"},        {"target", "b"},           {"device", "d"},
+                         {"latency_seconds", 0}, {"bytes_per_second", 1e9}, {"measured_at", 1}};
+  EXPECT_EQ(error("links", link), "");
+  link["latency_seconds"] = 1e308;
+  EXPECT_EQ(error("links", link),
+            "links[0]: links.latency_seconds: expected a number up to 1e+18, found 1e+308");
+  nlohmann::json peak = {{"device", "d"}, {"kind", "fp32"},    {"name", "plain"},
+                         {"bytes", 0},    {"per_second", 1e9}, {"measured_at", 1}};
+  EXPECT_EQ(error("peaks", peak), "");
+  peak["per_second"] = 1e300;
+  EXPECT_EQ(error("peaks", peak),
+            "peaks[0]: peaks.per_second: expected a number up to 1e+18, found 1e+300");
+  peak["per_second"] = 0;
+  EXPECT_EQ(error("peaks", peak), "peaks[0]: peaks.per_second: expected a number over 0, found 0");
 }
 
 TEST(DatabaseTest, ForgetsWhatAFilterMeans) {

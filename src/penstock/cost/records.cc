@@ -108,6 +108,44 @@ bool is_of(const Cell& cell, Kind kind) {
   return std::holds_alternative<double>(cell);
 }
 
+std::string shown(const Cell& cell) {
+  if (const auto* text = std::get_if<std::string>(&cell)) return "'" + *text + "'";
+  if (const auto* integer = std::get_if<std::int64_t>(&cell)) return concat(*integer);
+  if (const auto* number = std::get_if<double>(&cell)) return concat(*number);
+  return "nothing";
+}
+
+Error refuse(const Table& table, std::string_view column, const std::string& expected,
+             const Cell& found) {
+  return invalid_argument(table.name, ".", column, ": expected ", expected, ", found ",
+                          shown(found));
+}
+
+// Of one run of a part: sums and quotients of such times are numbers still.
+constexpr double kShortest = 1e-9;
+constexpr double kLongest = 1e7;
+
+/// A part that did not fail has a time, which lies in its interval.
+Status check_times(const Table& table, const std::vector<Cell>& row) {
+  const auto at = [&](std::string_view name) -> const Cell& {
+    const auto column = std::ranges::find(table.columns, name, &Column::name);
+    return row[static_cast<std::size_t>(column - table.columns.begin())];
+  };
+  if (!std::holds_alternative<std::monostate>(at("failure"))) return {};
+  for (const auto* name : {"seconds", "low", "high"}) {
+    const auto* number = std::get_if<double>(&at(name));
+    if (number == nullptr) return refuse(table, name, "a number, or a failure", at(name));
+    if (*number >= kShortest && *number <= kLongest) continue;
+    return refuse(table, name, concat("a number from ", kShortest, " to ", kLongest), at(name));
+  }
+  const auto low = std::get<double>(at("low"));
+  const auto high = std::get<double>(at("high"));
+  const auto seconds = std::get<double>(at("seconds"));
+  if (low <= seconds && seconds <= high) return {};
+  return refuse(table, "seconds", concat("a number from ", low, " to ", high, ", its low and high"),
+                at("seconds"));
+}
+
 }  // namespace
 
 std::span<const Table> tables() {
@@ -169,7 +207,8 @@ Status check_row(const Table& table, const std::vector<Cell>& row) {
     const Cell& cell = row[i];
     if (column.optional && std::holds_alternative<std::monostate>(cell)) continue;
     if (!is_of(cell, column.kind)) {
-      return invalid_argument(table.name, ".", column.name, ": expected ", word_for(column.kind));
+      return invalid_argument(table.name, ".", column.name, ": expected ", word_for(column.kind),
+                              ", found ", shown(cell));
     }
     const auto* number = std::get_if<double>(&cell);
     if (number == nullptr) continue;
@@ -183,6 +222,20 @@ Status check_row(const Table& table, const std::vector<Cell>& row) {
     }
   }
   return {};
+}
+
+Status check_figures(const Table& table, const std::vector<Cell>& row) {
+  constexpr double kMost = 1e18;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const std::string_view name = table.columns[i].name;
+    const auto* number = std::get_if<double>(&row[i]);
+    if (number == nullptr || name == "worst_ratio") continue;  // Of wrong values it has no end.
+    if (name == "per_second" && *number <= 0) return refuse(table, name, "a number over 0", row[i]);
+    const bool is_time_of_part = std::string_view(table.name) == "parts";
+    if (is_time_of_part || std::abs(*number) <= kMost) continue;
+    return refuse(table, name, concat("a number up to ", kMost), row[i]);
+  }
+  return std::string_view(table.name) == "parts" ? check_times(table, row) : Status();
 }
 
 }  // namespace penstock::cost

@@ -46,4 +46,9 @@ std::vector<std::string> key_names(const Table& table);
 /// \error kInvalidArgument  names the column, expected and found
 Status check_row(const Table& table, const std::vector<Cell>& row);
 
+/// Of a row that others made: its figures can have been measured.
+/// \pre  check_row()
+/// \error kInvalidArgument  names the column, expected and found
+Status check_figures(const Table& table, const std::vector<Cell>& row);
+
 }  // namespace penstock::cost

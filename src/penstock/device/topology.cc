@@ -24,6 +24,22 @@ namespace {
 
 using Hwloc = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
 
+constexpr std::array<const char*, 2> kDescriptions = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"};
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
+Error unreadable(const char* name) {
+  return invalid_argument("environment variable ", name, "='", std::getenv(name),
+                          "': hwloc cannot read it; expected ",
+                          std::string_view(name) == "HWLOC_SYNTHETIC"
+                              ? "levels down to CPUs, such as 'pack:2 core:4 pu:1'"
+                              : "a file that 'lstopo FILE.xml' wrote",
+                          "; mend it, or unset it to plan for this machine");
+}
+
 Result<Hwloc> load() {
   constexpr std::size_t kMoreThanItTakes = std::size_t{32} << 20U;
   PENSTOCK_CHECK_OK(check_memory_left(kMoreThanItTakes));
@@ -34,7 +50,12 @@ Result<Hwloc> load() {
   hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
-  if (hwloc_topology_load(raw) != 0) return internal_error("hwloc: cannot read this machine");
+  if (hwloc_topology_load(raw) != 0) {
+    for (const auto* name : kDescriptions) {
+      if (is_set(name)) return unreadable(name);
+    }
+    return internal_error("hwloc: cannot read this machine");
+  }
   return topology;
 }
 
@@ -54,24 +75,12 @@ bool is_here(hwloc_topology_t topology) {
   return hwloc_topology_is_thissystem(topology) != 0;
 }
 
-constexpr std::array<const char*, 2> kDescriptions = {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"};
-
-bool is_set(const char* name) {
-  const char* text = std::getenv(name);
-  return text != nullptr && *text != '\0';
-}
-
 /// What the environment describes and hwloc could not read it left out without a word.
 Status check_described(hwloc_topology_t topology) {
   if (std::getenv("HWLOC_THISSYSTEM") != nullptr) return {};  // Whatever is described is here.
   for (const auto* name : kDescriptions) {
     if (!is_set(name) || !is_here(topology)) continue;
-    return invalid_argument("environment variable ", name, "='", std::getenv(name),
-                            "': hwloc cannot read it; expected ",
-                            std::string_view(name) == "HWLOC_SYNTHETIC"
-                                ? "levels down to CPUs, such as 'pack:2 core:4 pu:1'"
-                                : "a file that 'lstopo FILE.xml' wrote",
-                            "; mend it, or unset it to plan for this machine");
+    return unreadable(name);
   }
   return {};
 }

@@ -1,6 +1,8 @@
 // Cpuset, siblings and memory of this machine; made-up machines of 256 and 2,048 CPUs.
 #include "penstock/device/topology.h"
 
+#include <cstdlib>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <string>
@@ -11,6 +13,7 @@
 #include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
 #include "tests/support/made_up_machine.h"
+#include "tests/support/temporary_folder.h"
 
 namespace penstock::device {
 namespace {
@@ -111,6 +114,21 @@ TEST(TopologyTest, AMachineThatHwlocCannotMakeUpIsTold) {
   unsetenv("HWLOC_XMLFILE");
   ASSERT_FALSE(topology);
   EXPECT_THAT(topology.error().message(), testing::HasSubstr("HWLOC_XMLFILE='/absent.xml'"));
+}
+
+TEST(TopologyTest, ADamagedDescriptionOfAMachineIsToldWithItsFile) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "machine.xml";
+  for (const std::string text :
+       {"", "<?xml version=\"1.0\"?><topology version=\"2.0\"><obj", "no"}) {
+    std::ofstream(file) << text;
+    setenv("HWLOC_XMLFILE", file.c_str(), 1);
+    const auto topology = read_topology();
+    unsetenv("HWLOC_XMLFILE");
+    ASSERT_FALSE(topology) << text;
+    EXPECT_EQ(topology.error().code, Code::kInvalidArgument) << text;
+    EXPECT_THAT(topology.error().message(), testing::HasSubstr("HWLOC_XMLFILE='" + file.string()));
+  }
 }
 
 TEST(TopologyTest, ThisMachineIsHere) {

@@ -13,26 +13,36 @@ constexpr std::chrono::seconds kWindow{1};
 constexpr std::uint64_t kFewestFrames = 5;  ///< In a window: the median of fewer says little.
 constexpr std::size_t kWindows = 3;         ///< That must agree.
 constexpr double kMostOff = 1.10;           ///< Of what is within the noise.
+constexpr double kLeastBusy = 0.5;          ///< Of what does not wait most of the time.
 
 }  // namespace
 
-void DriftWatch::see(Clock::time_point now, const Durations& all) {
+void DriftWatch::see(Clock::time_point now, const Durations& all, std::size_t instances) {
   if (now - begin_ < kWindow) return;
   const auto seen = all.since(before_).quantiles();
   if (seen.count < kFewestFrames) return;
+  const std::chrono::duration<double, std::nano> time = now - begin_;
   medians_.push_back(seen.p50_ns);
-  if (medians_.size() > kWindows) medians_.pop_front();
+  shares_.push_back(seen.sum_ns / (time.count() * static_cast<double>(instances)));
+  if (medians_.size() > kWindows) {
+    medians_.pop_front();
+    shares_.pop_front();
+  }
   begin_ = now;
   before_ = all;
 }
 
-std::optional<Drift> DriftWatch::against(double predicted_ns) const {
+double DriftWatch::busy() const {
+  return shares_.empty() ? 0 : median(std::vector<double>(shares_.begin(), shares_.end()));
+}
+
+std::optional<Drift> DriftWatch::against(double predicted_ns, double busiest) const {
   if (medians_.empty()) return std::nullopt;
   std::vector<double> sorted(medians_.begin(), medians_.end());
   Drift drift{.predicted_ns = predicted_ns, .seen_ns = median(sorted)};
   drift.ratio = drift.seen_ns / predicted_ns;
   const auto [least, most] = std::ranges::minmax(medians_);
-  drift.beyond_noise = medians_.size() == kWindows &&
+  drift.beyond_noise = medians_.size() == kWindows && busiest >= kLeastBusy &&
                        (least > predicted_ns * kMostOff || most < predicted_ns / kMostOff);
   return drift;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <optional>
 
@@ -16,15 +17,22 @@ class DriftWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `all`: what the stage's frames took since its start.
-  void see(Clock::time_point now, const Durations& all);
-  /// None before the first window has ended. \pre  predicted_ns > 0
-  [[nodiscard]] std::optional<Drift> against(double predicted_ns) const;
+  /// `all`: what the stage's frames took since its start, in so many instances.
+  void see(Clock::time_point now, const Durations& all, std::size_t instances);
+  /// Of the windows that have ended, the share in which the stage computed: the median; 0: none
+  /// has.
+  [[nodiscard]] double busy() const;
+  /// None before the first window has ended. `busiest`: the busy() of the pipeline's busiest stage.
+  /// Where that waits most of the time, caches are cold and CPUs asleep when a frame comes: nothing
+  /// is beyond that noise.
+  /// \pre  predicted_ns > 0
+  [[nodiscard]] std::optional<Drift> against(double predicted_ns, double busiest) const;
 
  private:
   Clock::time_point begin_ = Clock::now();  // When the window began that has not ended.
   Durations before_;                        // What the stage's frames took before `begin_`.
   std::deque<double> medians_;              // Nanoseconds; of the last windows that have ended.
+  std::deque<double> shares_;               // Of the same: as busy().
 };
 
 }  // namespace penstock::pipeline

@@ -20,8 +20,8 @@ class DriftTest : public ::testing::Test {
     }
     now_ += std::chrono::duration_cast<DriftWatch::Clock::duration>(
         std::chrono::duration<double>(seconds));
-    watch_.see(now_, Histogram::durations({&histogram_}));
-    return watch_.against(kPredicted);
+    watch_.see(now_, Histogram::durations({&histogram_}), 1);
+    return watch_.against(kPredicted, watch_.busy());
   }
 
   DriftWatch watch_;
@@ -60,6 +60,15 @@ TEST_F(DriftTest, CountsWhatIsFasterToo) {
   EXPECT_NEAR(drift->ratio, 0.5, 0.02);
 }
 
+TEST_F(DriftTest, OfAPipelineThatWaitsMostOfTheTimeNothingIsBeyondTheNoise) {
+  std::optional<Drift> drift;
+  for (int i = 0; i < 3; ++i) drift = look(1, 30, 15);
+  EXPECT_NEAR(watch_.busy(), 0.45, 0.02);
+  EXPECT_NEAR(drift->ratio, 1.5, 0.05) << "told all the same";
+  EXPECT_FALSE(drift->beyond_noise);
+  EXPECT_TRUE(watch_.against(kPredicted, 0.9)->beyond_noise) << "another stage has no time to wait";
+}
+
 TEST_F(DriftTest, SlowFramesAmongOthersAreNone) {
   std::optional<Drift> drift;
   for (int i = 0; i < 3; ++i) {
@@ -77,7 +86,7 @@ TEST_F(DriftTest, WindowsWithFewFramesGoOn) {
 
 TEST_F(DriftTest, LooksInQuickSuccessionMakeNoMoreWindows) {
   for (int i = 0; i < 20; ++i) look(0.1, 9, 15);
-  EXPECT_FALSE(watch_.against(kPredicted)->beyond_noise) << "two seconds are two windows";
+  EXPECT_FALSE(watch_.against(kPredicted, 1)->beyond_noise) << "two seconds are two windows";
 }
 
 }  // namespace

@@ -42,22 +42,32 @@ InstanceStats stats_of(const Worker& worker, const device::Device& device) {
           .able = worker.able()};
 }
 
-/// \pre  state.looked_at is held
-std::optional<Drift> drift_of(Stage& stage, const std::vector<const Worker*>& workers) {
-  const double predicted_ns = stage.plan->predicted_seconds * 1e9;
-  if (predicted_ns <= 0) return std::nullopt;
-  std::vector<const Histogram*> parts;
-  for (const Worker* worker : workers) parts.push_back(&worker->meter.compute_infer);
-  stage.drift.see(DriftWatch::Clock::now(), Histogram::durations(parts));
-  return stage.drift.against(predicted_ns);
-}
-
-/// \pre  state.looked_at is held
-StageStats stats_of(const State& state, Stage& stage) {
+std::vector<const Worker*> measured_workers(const State& state, const Stage& stage) {
   std::vector<const Worker*> workers;
   for (const auto& worker : state.workers) {
     if (&worker->stage() == &stage) workers.push_back(worker.get());
   }
+  return workers;
+}
+
+/// Looks at the stages that the plan has a time of. \returns the busiest one's DriftWatch::busy()
+/// \pre  state.looked_at is held
+double watch_drift(const State& state) {
+  double busiest = 0;
+  for (const auto& stage : state.stages) {
+    if (stage->plan->predicted_seconds <= 0) continue;
+    const auto workers = measured_workers(state, *stage);
+    std::vector<const Histogram*> parts;
+    for (const Worker* worker : workers) parts.push_back(&worker->meter.compute_infer);
+    stage->drift.see(DriftWatch::Clock::now(), Histogram::durations(parts), workers.size());
+    busiest = std::max(busiest, stage->drift.busy());
+  }
+  return busiest;
+}
+
+/// \pre  state.looked_at is held
+StageStats stats_of(const State& state, const Stage& stage, double busiest) {
+  const auto workers = measured_workers(state, stage);
   StageStats stats;
   stats.name = stage.plan->name;
   stats.device =
@@ -88,7 +98,8 @@ StageStats stats_of(const State& state, Stage& stage) {
   for (std::size_t i = 0; i < workers.size(); ++i) {
     stats.instances.push_back(stats_of(*workers[i], stage.places[i]));
   }
-  stats.drift = drift_of(stage, workers);
+  const double predicted_ns = stage.plan->predicted_seconds * 1e9;
+  if (predicted_ns > 0) stats.drift = stage.drift.against(predicted_ns, busiest);
   return stats;
 }
 
@@ -138,7 +149,8 @@ Stats Pipeline::stats() const {
   stats.memory_bytes = memory_ceiling(state.plan, state.options, state.memories);
   stats.first_calls = generations_->first_calls();
   stats.plans = generations_->plans(stats.pushed);
-  for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage));
+  const double busiest = watch_drift(state);
+  for (const auto& stage : state.stages) stats.stages.push_back(stats_of(state, *stage, busiest));
   for (const auto& edge : state.edges) {
     const auto& of_edge = stats.edges.emplace_back(stats_of(state, *edge));
     if (edge->from >= 0) {

@@ -21,7 +21,7 @@ struct Drift {
   double predicted_ns = 0;
   double seen_ns = 0;         ///< Of the last three seconds or more in which there were frames.
   double ratio = 0;           ///< Of what was seen over what was foretold.
-  bool beyond_noise = false;  ///< By more than 10 %, in each of three seconds or more.
+  bool beyond_noise = false;  ///< By more than 10 % in each of three seconds, at load.
 };
 
 /// One replica of a stage.

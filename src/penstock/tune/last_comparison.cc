@@ -109,7 +109,7 @@ Status compare_with_simple(Context& context, Proposals& proposals) {
   report.comparison = report.now;
   PENSTOCK_TRY(const auto* const running, context.contest->run_best(true));
   if (running == nullptr) return no_plan(context);
-  PENSTOCK_TRY(report.trace, steady_trace(*running));
+  PENSTOCK_TRY(report.trace, steady_trace(*running, report.now.plan.frames_per_second));
   return {};
 }
 

@@ -115,6 +115,7 @@ struct LaneReport {
 /// A piece of the chosen plan's steady state, when it last ran beside the simple ways.
 struct TraceReport {
   double seconds = 0;             ///< 0: too few frames came for one.
+  int frames = 0;                 ///< That came out in it; 0: not counted by an older version.
   std::vector<LaneReport> lanes;  ///< One for each worker.
 };
 

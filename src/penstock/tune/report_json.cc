@@ -1,23 +1,27 @@
-// Reports as JSON, field by field; older versions are brought up to date and indices checked.
+// Reports as JSON, field by field; older versions are read as well and indices are checked.
+#include <cmath>
 #include <concepts>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "penstock/base/nesting.h"
+#include "penstock/plan/document.h"
+#include "penstock/plan/json_reader.h"
 #include "penstock/plan/package.h"
 #include "penstock/tune/report.h"
 
-// Fields by name, in the order of report.h, for both ways. In the structs' own namespace, where the
-// library looks.
+// Fields by name, in the order of report.h, for both ways, with the version that had one first. In
+// the structs' own namespace, where the library looks.
 namespace penstock::tune {
 
 namespace {
 
-constexpr int kVersion = 6;
+constexpr int kVersion = 7;
 constexpr int kOldest = 3;  ///< That is read.
 
 using Json = nlohmann::ordered_json;
@@ -33,7 +37,7 @@ static void fields(T& way, const auto& field) {
   field("frames_per_second", way.frames_per_second);
   field("latency_seconds", way.latency_seconds);
   field("spread", way.spread);
-  field("rounds", way.rounds);
+  field("rounds", way.rounds, 4);
   field("worst_ratio", way.worst_ratio);
   field("failure", way.failure);
 }
@@ -58,9 +62,9 @@ static void fields(T& part, const auto& field) {
   field("nodes", part.nodes);
   field("trials", part.trials);
   field("reason", part.reason);
-  field("seconds", part.seconds);
-  field("limit_seconds", part.limit_seconds);
-  field("bound", part.bound);
+  field("seconds", part.seconds, 6);
+  field("limit_seconds", part.limit_seconds, 6);
+  field("bound", part.bound, 6);
 }
 
 template <typename T>
@@ -72,7 +76,7 @@ static void fields(T& node, const auto& field) {
   field("stage", node.stage);
   field("backend", node.backend);
   field("seconds", node.seconds);
-  field("limit_seconds", node.limit_seconds);
+  field("limit_seconds", node.limit_seconds, 6);
 }
 
 template <typename T>
@@ -125,22 +129,67 @@ template <typename T>
   requires std::same_as<std::remove_const_t<T>, TraceReport>
 static void fields(T& trace, const auto& field) {
   field("seconds", trace.seconds);
+  field("frames", trace.frames, 7);
   field("lanes", trace.lanes);
 }
 
 template <typename T>
-concept HasFields = requires(T& part) { fields(part, [](const char*, const auto&) {}); };
+concept HasFields =
+    requires(T& part) { fields(part, [](const char*, const auto&, int = kOldest) {}); };
 
 template <HasFields T>
 static void to_json(Json& json, const T& part) {
   json = Json::object();
-  fields(part, [&](const char* name, const auto& value) { json[name] = value; });
+  fields(part, [&](const char* name, const auto& value, int = kOldest) { json[name] = value; });
 }
 
-template <HasFields T>
-static void from_json(const Json& json, T& part) {
-  fields(part, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+namespace {
+
+/// Reads values of the types that reports are made of; the first that is wrong is the field's
+/// error.
+class Reader {
+ public:
+  explicit Reader(std::int64_t version) : version_(version) {}
+
+  /// What older versions did not hold stays as it is: empty.
+  template <typename T>
+  void member(const plan::Field& object, const char* name, T& value, int since = kOldest) const {
+    if (version_ >= since) read(object.at(name), value);
+  }
+
+ private:
+  static void read(const plan::Field& field, std::string& value) { value = field.string(); }
+  static void read(const plan::Field& field, double& value) { value = field.number(); }
+  static void read(const plan::Field& field, int& value) {
+    using Limits = std::numeric_limits<int>;
+    value = static_cast<int>(field.integer(Limits::min(), Limits::max()));
+  }
+  static void read(const plan::Field& field, std::uint64_t& value) {
+    value = static_cast<std::uint64_t>(field.integer(0, std::numeric_limits<std::int64_t>::max()));
+  }
+  template <typename T>
+  void read(const plan::Field& field, std::vector<T>& values) const {
+    field.each([&](const plan::Field& one) { read(one, values.emplace_back()); });
+  }
+  template <HasFields T>
+  void read(const plan::Field& field, T& part) const {
+    fields(part, [&](const char* name, auto& value, int since = kOldest) {
+      member(field, name, value, since);
+    });
+  }
+
+  std::int64_t version_;
+};
+
+/// JSON has no infinity: what is none of its numbers is not known. As deep as a report nests.
+void make_finite(Json& json) {
+  for (auto& member : json) {
+    if (member.is_structured()) make_finite(member);
+    if (member.is_number_float() && !std::isfinite(member.get<double>())) member = 0;
+  }
 }
+
+}  // namespace
 
 std::vector<WayReport> Comparison::listed() const {
   auto all = simple;
@@ -157,25 +206,26 @@ Comparison Comparison::of(std::vector<WayReport> listed) {
 }
 
 std::string to_json(const Report& report) {
-  const Json json = {{"version", kVersion},
-                     {"model", report.model},
-                     {"goal", report.goal},
-                     {"devices", report.devices},
-                     {"chosen", report.chosen},
-                     {"period_seconds", report.period_seconds},
-                     {"latency_seconds", report.latency_seconds},
-                     {"lower_bound_seconds", report.lower_bound_seconds},
-                     {"gap", report.gap()},
-                     {"fraction_of_limit", report.fraction_of_limit()},
-                     {"limit", report.limit},
-                     {"tolerance", report.tolerance},
-                     {"outputs", report.outputs},
-                     {"ways", report.ways},
-                     {"simple", report.comparison.listed()},
-                     {"parts", report.parts},
-                     {"notes", report.notes},
-                     {"nodes", report.nodes},
-                     {"trace", report.trace}};
+  Json json = {{"version", kVersion},
+               {"model", report.model},
+               {"goal", report.goal},
+               {"devices", report.devices},
+               {"chosen", report.chosen},
+               {"period_seconds", report.period_seconds},
+               {"latency_seconds", report.latency_seconds},
+               {"lower_bound_seconds", report.lower_bound_seconds},
+               {"gap", report.gap()},
+               {"fraction_of_limit", report.fraction_of_limit()},
+               {"limit", report.limit},
+               {"tolerance", report.tolerance},
+               {"outputs", report.outputs},
+               {"ways", report.ways},
+               {"simple", report.comparison.listed()},
+               {"parts", report.parts},
+               {"notes", report.notes},
+               {"nodes", report.nodes},
+               {"trace", report.trace}};
+  make_finite(json);
   return json.dump(1) + "\n";
 }
 
@@ -219,63 +269,57 @@ static Status check(const Report& report) {
   return {};
 }
 
-/// What older versions did not hold is empty.
-static void bring_up_to_date(Json& json, int version) {
-  if (version < 4) {
-    for (const auto* ways : {"ways", "simple"}) {
-      for (auto& way : json.at(ways)) way["rounds"] = Json::array();
-    }
+static void read_fields(const plan::Field& root, std::int64_t version, Report& report) {
+  const Reader reader(version);
+  const auto member = [&](const char* name, auto& value, int since = kOldest) {
+    reader.member(root, name, value, since);
+  };
+  member("model", report.model);
+  member("goal", report.goal);
+  member("devices", report.devices);
+  member("chosen", report.chosen);
+  member("period_seconds", report.period_seconds);
+  member("latency_seconds", report.latency_seconds);
+  member("lower_bound_seconds", report.lower_bound_seconds);
+  member("tolerance", report.tolerance);
+  member("outputs", report.outputs);
+  member("ways", report.ways);
+  std::vector<WayReport> measured;
+  member("simple", measured);
+  if (measured.empty()) {
+    root.at("simple").fail("at least the chosen plan");
+  } else {
+    report.comparison = Comparison::of(std::move(measured));
   }
-  if (version < 5) json["trace"] = TraceReport{};
-  if (version < 6) {
-    json["limit"] = LimitReport{};
-    for (auto& node : json.at("nodes")) node["limit_seconds"] = 0;
-    for (auto& part : json.at("parts")) {
-      part["seconds"] = part["limit_seconds"] = 0;
-      part["bound"] = "";
-    }
+  member("parts", report.parts);
+  member("notes", report.notes);
+  member("nodes", report.nodes);
+  member("trace", report.trace, 5);
+  member("limit", report.limit, 6);
+}
+
+/// \error kDataLoss, kFailedPrecondition  as report_from_json()
+static Result<Report> report_of(const plan::Json& json) {
+  std::optional<Error> error;
+  const plan::Field root(json, "", error);
+  const auto version = root.at("version").integer(0, std::numeric_limits<int>::max());
+  if (!error && (version < kOldest || version > kVersion)) {
+    return make_error(Code::kFailedPrecondition, "expected version ", kOldest, " to ", kVersion,
+                      ", found ", version, "; build the package again with this Penstock");
   }
+  Report report;
+  if (!error) read_fields(root, version, report);
+  if (!error) return report;
+  error->code = Code::kDataLoss;
+  return *std::move(error);
 }
 
 Result<Report> report_from_json(std::string_view text) {
-  if (Status fits = check_nesting(text); !fits) {
-    return std::move(fits).error().within("build.json");
-  }
-  Report report;
-  try {
-    auto json = Json::parse(text);
-    const int version = json.at("version").get<int>();
-    if (version < kOldest || version > kVersion) {
-      return make_error(Code::kFailedPrecondition, "build.json: expected version ", kOldest, " to ",
-                        kVersion, ", found ", version,
-                        "; build the package again with this Penstock");
-    }
-    bring_up_to_date(json, version);
-    json.at("model").get_to(report.model);
-    json.at("goal").get_to(report.goal);
-    json.at("devices").get_to(report.devices);
-    json.at("chosen").get_to(report.chosen);
-    json.at("period_seconds").get_to(report.period_seconds);
-    json.at("latency_seconds").get_to(report.latency_seconds);
-    json.at("lower_bound_seconds").get_to(report.lower_bound_seconds);
-    json.at("tolerance").get_to(report.tolerance);
-    json.at("outputs").get_to(report.outputs);
-    json.at("ways").get_to(report.ways);
-    auto measured = json.at("simple").get<std::vector<WayReport>>();
-    if (measured.empty()) {
-      return make_error(Code::kDataLoss,
-                        "build.json: simple: expected at least the chosen plan, found nothing");
-    }
-    report.comparison = Comparison::of(std::move(measured));
-    json.at("parts").get_to(report.parts);
-    json.at("notes").get_to(report.notes);
-    json.at("nodes").get_to(report.nodes);
-    json.at("trace").get_to(report.trace);
-    json.at("limit").get_to(report.limit);
-  } catch (const Json::exception& error) {
-    return make_error(Code::kDataLoss, "build.json: ", error.what());
-  }
-  PENSTOCK_CHECK_OK(check(report));
+  const auto document = plan::Document::parse(text);
+  if (!document) return Error(document.error()).within("build.json");
+  auto report = report_of(document->value());
+  if (!report) return std::move(report).error().within("build.json");
+  PENSTOCK_CHECK_OK(check(*report));
   return report;
 }
 

@@ -1,64 +1,59 @@
-// Finds the last run of frames without a long pause, and cuts the workers' spans to it.
+// Finds frames that came at the rate of the whole run, and cuts the workers' spans to it.
 #include "penstock/tune/steady.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
-
-#include "penstock/base/quantile.h"
 
 namespace penstock::tune {
 namespace {
 
 constexpr std::size_t kFrames = 24;  ///< Of a trace, at most.
+constexpr double kNear = 0.1;        ///< A rate is another's within this, relative.
 
-/// A frame, from its first call to the end of its last one.
-struct Passage {
-  std::int64_t begin_ns = 0, end_ns = 0;
-};
-
-/// By frame: numbers are given in the order of push.
-std::vector<Passage> passages_of(const std::vector<pipeline::WorkerSpans>& workers) {
-  std::map<pipeline::FrameNumber, Passage> by_frame;
+/// When each frame was out, in order.
+std::vector<std::int64_t> ends_of(const std::vector<pipeline::WorkerSpans>& workers) {
+  std::map<pipeline::FrameNumber, std::int64_t> by_frame;
   for (const auto& worker : workers) {
     for (const auto& span : worker.kept) {
-      const auto [at, added] = by_frame.try_emplace(span.frame, span.start_ns, span.end_ns);
-      if (added) continue;
-      at->second.begin_ns = std::min(at->second.begin_ns, span.start_ns);
-      at->second.end_ns = std::max(at->second.end_ns, span.end_ns);
+      auto& end = by_frame.try_emplace(span.frame, span.end_ns).first->second;
+      end = std::max(end, span.end_ns);
     }
   }
-  std::vector<Passage> passages;
-  for (const auto& [frame, passage] : by_frame) passages.push_back(passage);
-  return passages;
+  std::vector<std::int64_t> ends;
+  for (const auto& [frame, end] : by_frame) ends.push_back(end);
+  std::ranges::sort(ends);
+  return ends;
 }
 
-double median_gap(const std::vector<Passage>& passages) {
-  std::vector<double> gaps;
-  for (std::size_t i = 1; i < passages.size(); ++i) {
-    gaps.push_back(static_cast<double>(passages[i].end_ns - passages[i - 1].end_ns));
-  }
-  return median(gaps);
-}
+/// `frames` frames that came out one after the other, after the one at `begin`.
+struct Excerpt {
+  std::size_t begin = 0, frames = 0;
+  double distance = std::numeric_limits<double>::infinity();  ///< Of its rate, by ratio.
+};
 
-/// The first of the frames before `end` that came without a pause, in which the others had their
-/// turn: between `end` and it nothing was idle for as long as a frame takes.
-std::size_t begin_of_run(const std::vector<Passage>& passages, std::size_t end, double pause) {
-  std::size_t begin = end - 1;
-  while (begin > 0 && end - begin <= kFrames) {
-    const auto idle = passages[begin].begin_ns - passages[begin - 1].end_ns;
-    if (static_cast<double>(idle) > pause) break;
-    --begin;
+/// The last one of those whose rate is the nearest.
+Excerpt nearest(const std::vector<std::int64_t>& ends, std::size_t frames,
+                double frames_per_second) {
+  Excerpt best;
+  for (std::size_t begin = 0; begin + frames < ends.size(); ++begin) {
+    const auto seconds = static_cast<double>(ends[begin + frames] - ends[begin]) / 1e9;
+    if (seconds <= 0) continue;
+    const double rate = static_cast<double>(frames) / seconds;
+    const double distance = std::abs(std::log(rate / frames_per_second));
+    if (distance <= best.distance) best = {begin, frames, distance};
   }
-  return begin;
+  return best;
 }
 
 TraceReport between(const std::vector<pipeline::WorkerSpans>& workers, std::int64_t begin_ns,
-                    std::int64_t end_ns) {
+                    std::int64_t end_ns, std::size_t frames) {
   const auto seconds = [&](std::int64_t time) {
     return static_cast<double>(time - begin_ns) / 1e9;
   };
-  TraceReport trace{.seconds = seconds(end_ns), .lanes = {}};
+  TraceReport trace{.seconds = seconds(end_ns), .frames = static_cast<int>(frames), .lanes = {}};
   for (const auto& worker : workers) {
     auto& lane = trace.lanes.emplace_back(LaneReport{worker.name(), {}});
     for (const auto& span : worker.kept) {
@@ -73,25 +68,27 @@ TraceReport between(const std::vector<pipeline::WorkerSpans>& workers, std::int6
 
 }  // namespace
 
-TraceReport steady_trace(const std::vector<pipeline::WorkerSpans>& workers, std::size_t in_flight) {
-  const auto passages = passages_of(workers);
-  if (passages.size() < in_flight + 2) return {};
-  const auto pause = median_gap(passages);
-  // The trace begins when one frame is out and ends when another is: it holds whole periods. A
-  // pause that leaves too few frames behind it ends an earlier run.
-  for (auto end = passages.size() - in_flight; end > 0;) {
-    const auto begin = begin_of_run(passages, end, pause);
-    if (end - begin > 1 && passages[begin].end_ns < passages[end - 1].end_ns) {
-      return between(workers, passages[begin].end_ns, passages[end - 1].end_ns);
-    }
-    end = begin;
+TraceReport steady_trace(const std::vector<pipeline::WorkerSpans>& workers, std::size_t in_flight,
+                         double frames_per_second) {
+  auto ends = ends_of(workers);
+  if (ends.size() < in_flight + 2) return {};
+  ends.resize(ends.size() - in_flight);
+  // It begins when one frame is out and ends when another is: it holds whole periods. A long one
+  // is told from chance the best, but others had their turn between these frames.
+  Excerpt best;
+  for (auto frames = std::min(kFrames, ends.size() - 1); frames > 0; --frames) {
+    const auto found = nearest(ends, frames, frames_per_second);
+    if (found.distance < best.distance) best = found;
+    if (best.distance < std::log1p(kNear)) break;
   }
-  return {};
+  if (best.frames == 0) return {};
+  return between(workers, ends[best.begin], ends[best.begin + best.frames], best.frames);
 }
 
-Result<TraceReport> steady_trace(const Running& running) {
+Result<TraceReport> steady_trace(const Running& running, double frames_per_second) {
   PENSTOCK_TRY(const auto workers, running.runner->spans());
-  return steady_trace(workers, static_cast<std::size_t>(running.side->in_flight()));
+  return steady_trace(workers, static_cast<std::size_t>(running.side->in_flight()),
+                      frames_per_second);
 }
 
 }  // namespace penstock::tune

@@ -10,11 +10,13 @@
 
 namespace penstock::tune {
 
-/// Of the last frames that ran one after the other while `in_flight` were on their way: those that
-/// were pushed last left a pipeline that ran empty. Empty where there were less than two.
-TraceReport steady_trace(const std::vector<pipeline::WorkerSpans>& workers, std::size_t in_flight);
+/// Of up to 24 frames that came out one after the other at the rate nearest to the given one, the
+/// last such, while `in_flight` were on their way: those that were pushed last left a pipeline that
+/// ran empty. Empty where there were less than two.
+TraceReport steady_trace(const std::vector<pipeline::WorkerSpans>& workers, std::size_t in_flight,
+                         double frames_per_second);
 
-/// Of a plan that has run a side. \error  of Runner::spans()
-Result<TraceReport> steady_trace(const Running& running);
+/// Of a plan that has run a side, at the rate that was measured. \error  of Runner::spans()
+Result<TraceReport> steady_trace(const Running& running, double frames_per_second);
 
 }  // namespace penstock::tune

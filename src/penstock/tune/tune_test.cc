@@ -1,5 +1,6 @@
 // Reports, scores, recall, stage plans, memory and traces, by invented numbers and graphs.
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -53,7 +54,7 @@ Report example() {
   report.nodes = {{"a", "Conv", {}, 0, "one", 0.006}, {"b", "Relu", {0}, 0, "one", 0.004}};
   report.period_seconds = 1 / 100.5;
   report.outputs = {{"y", "1e-3 |e|", ""}};
-  report.trace = {0.02, {{"stage0/0 on cpu:0", {{7, -0.001, 0, 0.01}, {8, 0.005, 0.01, 0.02}}}}};
+  report.trace = {0.02, 2, {{"stage0/0 on cpu:0", {{7, -0.001, 0, 0.01}, {8, 0.005, 0.01, 0.02}}}}};
   report.notes = {"left out: two on \"b\""};
   return report;
 }
@@ -108,7 +109,40 @@ TEST(ReportTest, RefusesWhatIsNoReport) {
   const auto error = [](const char* text) { return report_from_json(text).error().message(); };
   EXPECT_THAT(error("{"), HasSubstr("build.json: "));
   EXPECT_THAT(error("{}"), HasSubstr("version"));
-  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3 to 6, found 99"));
+  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3 to 7, found 99"));
+}
+
+TEST(ReportTest, NamesTheFieldThatIsDamaged) {
+  const auto error = [](const char* pointer, const nlohmann::json& value) {
+    auto json = nlohmann::json::parse(to_json(example()));
+    json[nlohmann::json::json_pointer(pointer)] = value;
+    const auto read = report_from_json(json.dump());
+    return read ? "" : read.error().message();
+  };
+  EXPECT_EQ(error("/period_seconds", nullptr),
+            "build.json: period_seconds: expected a number, found null");
+  EXPECT_EQ(error("/parts/0/trials/0/seconds", "x"),
+            "build.json: parts[0].trials[0].seconds: expected a number, found 'x'");
+  EXPECT_EQ(error("/nodes", 5), "build.json: nodes: expected a list, found 5");
+  EXPECT_EQ(error("/nodes/1", nlohmann::json::object()), "build.json: nodes[1].name: missing");
+  EXPECT_EQ(error("/nodes/1/stage", 1e300),
+            "build.json: nodes[1].stage: expected an integer from -2147483648 to 2147483647, "
+            "found 1e+300");
+  EXPECT_EQ(error("/ways/0/rounds/1", nullptr),
+            "build.json: ways[0].rounds[1]: expected a number, found null");
+  EXPECT_EQ(error("/trace/lanes/0/name", 1),
+            "build.json: trace.lanes[0].name: expected a string, found 1");
+}
+
+TEST(ReportTest, CanBeReadWhateverFiguresItHolds) {
+  auto report = example();
+  report.period_seconds = std::numeric_limits<double>::infinity();
+  report.nodes[0].seconds = std::nan("");
+  report.ways[0].rounds = {1, std::numeric_limits<double>::infinity()};
+  const auto read = report_from_json(to_json(report));
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(read->period_seconds, 0) << "not known";
+  EXPECT_EQ(read->ways[0].rounds, (std::vector<double>{1, 0}));
 }
 
 TEST(ReportTest, ReadsWhatOlderVersionsWrote) {
@@ -283,7 +317,7 @@ TEST(ComparisonTest, IsKeptWithThePlanNamed) {
   auto without = nlohmann::json::parse(to_json(example()));
   without["simple"] = nlohmann::json::array();
   EXPECT_EQ(report_from_json(without.dump()).error().message(),
-            "build.json: simple: expected at least the chosen plan, found nothing");
+            "build.json: simple: expected at least the chosen plan, found a list");
 }
 
 TEST(RecallTest, HoldsWhereNothingChanged) {
@@ -723,8 +757,9 @@ std::vector<pipeline::WorkerSpans> steady_worker(std::uint64_t frames, std::uint
 }
 
 TEST(SteadyTraceTest, HoldsWholePeriodsBeforeThePipelineRanEmpty) {
-  const auto trace = steady_trace(steady_worker(100, 0, 0), 4);
+  const auto trace = steady_trace(steady_worker(100, 0, 0), 4, 1000);
   EXPECT_DOUBLE_EQ(trace.seconds, 0.024);
+  EXPECT_EQ(trace.frames, 24);
   ASSERT_EQ(trace.lanes.size(), 1U);
   EXPECT_EQ(trace.lanes[0].name, "stage0/1 on cpu:3");
   ASSERT_EQ(trace.lanes[0].spans.size(), 24U);
@@ -733,21 +768,42 @@ TEST(SteadyTraceTest, HoldsWholePeriodsBeforeThePipelineRanEmpty) {
   EXPECT_DOUBLE_EQ(trace.lanes[0].spans.front().ready, -0.001);
 }
 
-TEST(SteadyTraceTest, BeginsAfterTheTurnsOfOthers) {
-  const auto trace = steady_trace(steady_worker(100, 90, 50), 4);
-  EXPECT_DOUBLE_EQ(trace.seconds, 0.005);  // From the end of frame 90 to that of 95.
-  EXPECT_EQ(trace.lanes[0].spans.front().frame, 91U);
+TEST(SteadyTraceTest, HasTheRateThatWasMeasured) {
+  // Bursts of 20 frames, a millisecond each, with 20 ms between them: 500 frames a second.
+  auto workers = steady_worker(200, 0, 0);
+  for (auto& span : workers[0].kept) {
+    const auto later = static_cast<std::int64_t>(span.frame / 20) * 20'000'000;
+    span.ready_ns += later;
+    span.start_ns += later;
+    span.end_ns += later;
+  }
+  const auto trace = steady_trace(workers, 4, 500);
+  EXPECT_NEAR(trace.frames / trace.seconds, 500, 50);
+  EXPECT_GT(trace.frames, 12);
 }
 
-TEST(SteadyTraceTest, EndsBeforeAPauseThatLeavesTooFewFramesBehindIt) {
-  const auto trace = steady_trace(steady_worker(100, 95, 50), 4);
-  EXPECT_DOUBLE_EQ(trace.seconds, 0.024);
-  EXPECT_EQ(trace.lanes[0].spans.back().frame, 94U);
+TEST(SteadyTraceTest, LeavesOutTheTurnsOfOthers) {
+  // Ten frames, then the others' turn of 50 ms: no 24 frames come without one.
+  auto workers = steady_worker(200, 0, 0);
+  for (auto& span : workers[0].kept) {
+    const auto later = static_cast<std::int64_t>(span.frame / 10) * 50'000'000;
+    span.ready_ns += later;
+    span.start_ns += later;
+    span.end_ns += later;
+  }
+  const auto trace = steady_trace(workers, 4, 1000);
+  EXPECT_EQ(trace.frames, 9);
+  EXPECT_DOUBLE_EQ(trace.seconds, 0.009);
+}
+
+TEST(SteadyTraceTest, TakesTheNearestWhereNoneHasTheRate) {
+  const auto trace = steady_trace(steady_worker(100, 0, 0), 4, 17);
+  EXPECT_EQ(trace.frames, 24);
 }
 
 TEST(SteadyTraceTest, IsEmptyWhereTooFewFramesCame) {
-  EXPECT_TRUE(steady_trace({}, 1).lanes.empty());
-  EXPECT_TRUE(steady_trace(steady_worker(5, 0, 0), 4).lanes.empty());
+  EXPECT_TRUE(steady_trace({}, 1, 1000).lanes.empty());
+  EXPECT_TRUE(steady_trace(steady_worker(5, 0, 0), 4, 1000).lanes.empty());
 }
 
 TEST(ContestTest, ThePlansHashIsOfWhatDecidesHowItRuns) {
