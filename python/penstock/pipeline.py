@@ -353,10 +353,12 @@ class Pipeline:
         insecure: also where other machines could read what is sent. tokens: who may look, a file of
         ``penstock token``; None: who is on this machine.
         Raises Unavailable where the address is taken, PermissionDenied where plain text would leave this machine, or
-        where ``record`` cannot be written.
+        where ``record`` cannot be written, InvalidArgument where there is neither ``address`` nor ``record``.
         """
         file = "" if record is None else path_text("record", record)
-        page = address is not None
+        page = bool(address)
+        if not page and not file:
+            raise InvalidArgument(f"serve_page: address={address!r}: expected HOST:PORT, or record=")
         return watch(self._core, page=page, record=file, address=address or "", insecure=insecure, tokens=tokens)
 
     def serve_metrics(

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -151,9 +152,31 @@ def test_top_goes_on_until_the_end(shown, program):
     with started(program, "top", address, "--json", "--interval", "0.1") as top:
         counts = [json.loads(top.stdout.readline())["sample"] for _ in range(3)]
         assert all(sample is None or sample["n"] > 0 for sample in counts)
-        process.kill()
+        process.send_signal(signal.SIGINT)
         assert top.wait(60) == 0
         assert "it has ended" in top.stderr.read()
+
+
+def test_top_tells_a_loss_from_an_end(shown, program):
+    process, address = shown
+    with started(program, "top", address, "--json", "--interval", "0.1") as top:
+        top.stdout.readline()
+        process.kill()
+        assert top.wait(60) == 1
+        assert "the connection was lost" in top.stderr.read()
+
+
+def test_top_says_that_too_many_look_on(shown, penstock):
+    host, port = shown[1].removeprefix("http://").strip("/").split(":")
+    onlookers = []
+    for _ in range(64):
+        onlookers.append(socket.create_connection((host, int(port)), timeout=60))
+        onlookers[-1].sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert onlookers[-1].recv(15) == b"HTTP/1.1 200 OK"
+    outcome = penstock("top", f"{host}:{port}", "--once")
+    for onlooker in onlookers:
+        onlooker.close()
+    assert outcome.code == 1 and "too many connections are open" in outcome.error
 
 
 @pytest.mark.parametrize(

@@ -155,11 +155,16 @@ def package_of(program: Path, folder: Path) -> Path:
     return package
 
 
-def write_page(program: Path, package: Path, report: dict, page: Path) -> Path:
-    """What `penstock explain --html` makes of the report, as if the package had been built."""
+def put_report(package: Path, report: dict) -> None:
+    """As if the package had been built."""
     (package / "build.json").write_text(json.dumps(report))
     plan = json.loads((package / "plan.json").read_text())
     plan["files"]["build.json"] = hashlib.sha256((package / "build.json").read_bytes()).hexdigest()
     (package / "plan.json").write_text(json.dumps(plan))
+
+
+def write_page(program: Path, package: Path, report: dict, page: Path) -> Path:
+    """What `penstock explain --html` makes of the report."""
+    put_report(package, report)
     subprocess.run([str(program), "explain", str(package), "--html", str(page)], check=True)
     return page

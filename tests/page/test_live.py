@@ -1,9 +1,13 @@
 """What a person does with the page of a running pipeline, and with recordings of it."""
 
+import contextlib
+import http.server
+import json
 import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -238,6 +242,39 @@ def test_a_recording_opens_in_the_page_of_another(page, open_recording, program_
     assert "no recording" in page.locator("#file-said").inner_text()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"about": {"stages": []}, "samples": []}',
+        '{"about": {"stages": [{}]}, "samples": [{}]}',
+        json.dumps(made_up_run.recording(count=9) | {"samples": [{}, made_up_run.sample(2)]}),
+        json.dumps(made_up_run.recording({"nodes": 5})),
+    ],
+)
+def test_a_file_that_is_half_a_recording_is_refused(page, tmp_path, text):
+    (tmp_path / "half.json").write_text(text)
+    page.set_input_files("#open", tmp_path / "half.json")
+    wait_until(page, "document.querySelector('#file-said').innerText !== ''")
+    assert "half.json': this file is no recording" in page.locator("#file-said").inner_text()
+    assert page.locator("h1").inner_text() == "<b>made</b> up" and shown(page) == 120
+    page.click("#follow")  # It is the page that was there, not a picture of it.
+    assert page.get_attribute("#follow", "aria-pressed") == "false"
+
+
+def test_no_two_elements_have_one_id(page):
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_stages_are_called_stages(page, open_recording):
+    assert page.get_attribute("#drawing", "aria-label") == "Network of 2 stages"
+    page.fill("#search", "stage1")
+    assert page.locator("#found").inner_text() == "1 stage"
+    assert "operator" not in page.locator("#help").inner_text()
+    built = open_recording(made_up_run.recording(made_up.report()))
+    assert built.get_attribute("#drawing", "aria-label") == "Network of 62 operators"
+
+
 def test_all_controls_are_reached_by_tab(page):
     reached = set()
     for _ in range(60):
@@ -262,6 +299,91 @@ def test_axe_finds_no_violation(open_recording, scheme, width):
     page.focus("#moment")
     page.keyboard.press("Home")
     assert violations(page) == []
+
+
+# Servers
+
+
+class MadeUpServer(http.server.ThreadingHTTPServer):
+    """Serves a page, and goes on with samples of which no one was seen before, ten a second."""
+
+    daemon_threads = True
+
+    def __init__(self, page: str):
+        super().__init__(("127.0.0.1", 0), MadeUpAnswers)
+        self.page = page
+        self.refuses = False
+
+
+class MadeUpAnswers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.server.refuses:
+            self.answer(503, "application/json", '{"error": "too many look on"}')
+        elif self.path.startswith("/events"):
+            self.go_on(int(self.path.partition("after=")[2]))
+        else:
+            self.answer(200, "text/html", self.server.page)
+
+    def answer(self, status: int, kind: str, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(text.encode())))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def go_on(self, number: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(b"retry: 100\n\n")
+            while not self.server.refuses:
+                number += 1
+                sample = json.dumps(made_up_run.sample(number))
+                self.wfile.write(f"event: sample\nid: {number}\ndata: {sample}\n\n".encode())
+                time.sleep(0.1)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def serve(program_of_page, tmp_path):
+    """serve(recording) -> a server of it that goes on."""
+    with contextlib.ExitStack() as servers:
+
+        def serve(data: dict) -> tuple[MadeUpServer, str]:
+            page = made_up_run.write_page(program_of_page, data | {"live": True}, tmp_path / "served.html")
+            server = servers.enter_context(MadeUpServer(page.read_text()))
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            servers.callback(server.shutdown)
+            return server, f"http://127.0.0.1:{server.server_address[1]}/"
+
+        yield serve
+
+
+def test_a_moment_stays_while_older_samples_are_thinned_out(serve, open_url):
+    page = open_url(serve(made_up_run.recording(count=2330))[1])
+    page.locator("#moment").fill("1000")
+    held, when = shown(page), page.locator("#moment-text").inner_text()
+    wait_until(page, "Number(document.querySelector('#moment').max) < 2000")
+    assert shown(page) == held and page.locator("#moment-text").inner_text() == when
+    assert 400 < int(page.locator("#moment").input_value()) < 600
+    page.click("#follow")
+    assert shown(page) > 2396
+
+
+def test_a_page_that_was_refused_tries_again(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    wait_for_samples(page, 122)
+    server.refuses = True
+    page.wait_for_selector("#status[data-state='lost']")
+    wait_until(page, "document.querySelector('#status').innerText.includes('too many look on')")
+    before = shown(page)
+    server.refuses = False
+    page.wait_for_selector("#status[data-state='running']")
+    wait_for_samples(page, before + 2)
 
 
 # Pipelines
@@ -334,6 +456,41 @@ def test_a_running_pipeline_is_seen_alive(run, open_url):
     page.wait_for_selector("#errors li")
     assert "gather" in page.locator("#errors li").first.inner_text()
     assert violations(page) == []
+
+
+def test_another_plan_brings_its_own_drawing(run, open_url, tmp_path):
+    package = tmp_path / "lookup.penstock"
+
+    def rebuild(mark: str) -> None:
+        report = made_up.report()
+        report["nodes"][0]["name"] = mark
+        made_up.put_report(package, report)
+
+    rebuild("the_first")
+    process, url = run(*ENDLESS)
+    page = open_url(url)
+    assert page.get_attribute("#drawing", "aria-label") == "Network of 62 operators"
+    rebuild("the_second")
+    process.send_signal(signal.SIGHUP)
+    found = "document.querySelector('#search').value = 'the_second',"
+    found += "document.querySelector('#search').dispatchEvent(new Event('input')),"
+    wait_until(page, f"({found} document.querySelector('#found').innerText === '1 operator')")
+    assert page.get_attribute("#drawing", "aria-label") == "Network of 62 operators"
+
+
+def test_buttons_of_errors_stay_while_more_errors_come(run, open_url):
+    page = open_url(run(*ENDLESS)[1])
+    page.wait_for_selector("#errors li button")
+    page.locator("#errors li button").first.focus()
+    frame = page.evaluate("document.activeElement.parentElement.textContent")
+    count = page.locator("#errors li").count()
+    wait_until(page, f"document.querySelectorAll('#errors li').length > {count}")
+    assert page.evaluate("document.activeElement.parentElement?.textContent") == frame
+    page.locator("#errors li button").first.hover()
+    page.mouse.down()  # And is held for longer than it takes more to come.
+    wait_for_samples(page, shown(page) + 3)
+    page.mouse.up()
+    assert page.get_attribute("#drawing", "data-selected") == "0"
 
 
 def test_a_pause_holds_the_moment_while_more_comes(run, open_url):

@@ -118,6 +118,11 @@ def test_another_plan_begins_anew(pipeline: penstock.Pipeline, model: Path, tmp_
         assert len(next(data for kind, data in told if kind == "sample")["stages"]) == 1
 
 
+def test_a_page_without_an_address_needs_a_recording(pipeline: penstock.Pipeline) -> None:
+    with pytest.raises(penstock.InvalidArgument, match="address=None: expected HOST:PORT, or record="):
+        pipeline.serve_page(None)
+
+
 def test_a_recording_is_a_page(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
     file = tmp_path / "run.html"
     with pipeline.serve_page(None, record=file):

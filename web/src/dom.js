@@ -45,6 +45,7 @@ export function figure(name, value = "", note = "") {
 }
 
 export function section(title, ...children) {
-  const id = title.toLowerCase().replace(/\W+/g, "-");
-  return make("section", { "aria-labelledby": id, id: `section-${id}` }, make("h2", { id }, title), ...children);
+  const name = title.toLowerCase().replace(/\W+/g, "-"),
+    id = `title-${name}`;
+  return make("section", { "aria-labelledby": id, id: `section-${name}` }, make("h2", { id }, title), ...children);
 }

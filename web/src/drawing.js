@@ -1,6 +1,7 @@
 // Paints what the camera sees of the network. Only that: thousands of boxes outside cost nothing.
 import { inkOn } from "./colors.js";
 import { titleOf } from "./fold.js";
+import { counted } from "./format.js";
 import { kHeight, kWidth } from "./layout.js";
 
 const kReadable = 0.45,
@@ -125,7 +126,7 @@ export class Drawing {
     context.textAlign = "center";
     context.textBaseline = "middle";
     for (const box of seen) {
-      const second = box.run ? `${box.nodes.length} operators` : box.nodes[0].name;
+      const second = box.run ? counted(box.nodes.length, scene.what) : box.nodes[0].name;
       context.fillStyle = inkOn(scene.fills[box.id][0][0]);
       context.font = "600 12px system-ui, sans-serif";
       const both = named && second !== "";

@@ -3,11 +3,13 @@ import { makeChart, roundUp } from "./chart.js";
 import { make } from "./dom.js";
 import { bytes, clock, duration, percent, rate, roundBytes } from "./format.js";
 import { licences } from "./licences.js";
-import { networkOf, readRecording, Recording, toPage } from "./livemodel.js";
+import { kNoRecording, networkOf, readRecording, Recording, toPage } from "./livemodel.js";
 import { describeStage, makeCpus, makeErrors, makeFigures, makeQueues, makeStages, sentenceOfStage } from "./liveparts.js";
 import { makeView } from "./view.js";
 
 const kNext = 3000; // Milliseconds from the end of a run until the page looks for the next one: its server has gone by then.
+const kSoon = 1000,
+  kLate = 30000; // Milliseconds until a port that refused is asked again: at first, and at most.
 const kSilence = 5000; // Milliseconds without news after which the connection counts as lost.
 
 function makeCharts(about) {
@@ -64,14 +66,23 @@ function endOf({ stopped, closed, ok, errors, cancelled, drops, in_flight: insid
   return [came, ...others.map(([count, what]) => `${count} ${what}`)].join(", ");
 }
 
+/** The sentence of an answer that is none; empty: it is well. */
+async function refusalOf(answer) {
+  if (answer.ok) return "";
+  const said = await answer.json().catch(() => null);
+  return typeof said?.error === "string" ? said.error : `answer ${answer.status}`;
+}
+
 /** What is looked at: the newest sample, or one that the slider names. */
 class Live {
   constructor(data) {
     this.recording = new Recording(data);
-    this.at = -1; // Index of the sample that is shown; -1: the newest.
+    this.held = null; // The sample that is shown, which may have been thinned out since; null: the newest.
     this.span = 60;
     this.source = null;
     this.heard = Date.now();
+    this.refusal = ""; // What the port answered in place of what comes.
+    this.wait = kSoon;
   }
 
   build() {
@@ -109,7 +120,7 @@ class Live {
   }
 
   makeControls() {
-    this.follow = make("button", { type: "button", id: "follow", "aria-pressed": "true", onclick: () => this.pause(this.at < 0) }, "Follow");
+    this.follow = make("button", { type: "button", id: "follow", "aria-pressed": "true", onclick: () => this.pause(!this.held) }, "Follow");
     this.slider = make("input", {
       type: "range",
       id: "moment",
@@ -117,7 +128,7 @@ class Live {
       max: 0,
       value: 0,
       oninput: (event) => {
-        this.at = Number(event.target.value);
+        this.held = this.recording.samples[Number(event.target.value)] ?? null;
         this.show();
       },
     });
@@ -152,12 +163,11 @@ class Live {
   }
 
   shown() {
-    const { samples } = this.recording;
-    return this.at < 0 ? this.recording.last : samples[Math.min(this.at, samples.length - 1)];
+    return this.held ?? this.recording.last;
   }
 
   pause(paused) {
-    this.at = paused ? this.recording.samples.length - 1 : -1;
+    this.held = paused ? this.recording.last : null;
     this.show();
   }
 
@@ -168,9 +178,9 @@ class Live {
     this.errors.show(this.recording);
     if (!sample) return;
     const last = samples.length - 1;
-    this.follow.setAttribute("aria-pressed", String(this.at < 0));
+    this.follow.setAttribute("aria-pressed", String(!this.held));
     this.slider.max = last;
-    this.slider.value = this.at < 0 ? last : this.at;
+    this.slider.value = samples.filter(({ n }) => n <= sample.n).length - 1;
     const when = `${clock(this.recording.about.started_ms + 1000 * sample.t)}`;
     this.moment.textContent = when;
     this.slider.setAttribute("aria-valuetext", when);
@@ -191,7 +201,9 @@ class Live {
     const ended = last?.closed && `It ended at ${clock(this.recording.about.started_ms + 1000 * last.t)}: ${endOf(last)}.`;
     if (!this.source) return [ended ? "ended" : "recording", [recorded(this.recording.about), ended].filter(Boolean).join(" ")];
     if (last?.end) return ["ended", ended || "It has ended."];
-    if (this.lost) return ["lost", `The connection was lost at ${clock(this.heard)}: the program has ended, or the way to it is cut. What was seen stays here and can be saved.`];
+    const stays = "What was seen stays here and can be saved.";
+    if (this.refusal) return ["lost", `What runs there does not tell what comes: ${this.refusal}. It is asked again in ${Math.round(this.wait / 1000)} s. ${stays}`];
+    if (this.lost) return ["lost", `The connection was lost at ${clock(this.heard)}: the program has ended, or the way to it is cut. ${stays}`];
     return ["running", "Running."];
   }
 
@@ -213,9 +225,8 @@ class Live {
   async open(file) {
     if (!file) return;
     try {
-      const data = readRecording(await file.text());
+      showRecording(readRecording(await file.text()));
       this.close();
-      showLive(data);
     } catch (error) {
       this.said.textContent = `'${file.name}': ${error.message}.`;
     }
@@ -223,11 +234,12 @@ class Live {
 
   /** Listens for what comes after the samples that are here. */
   listen() {
+    this.close();
     const source = new EventSource(`events?after=${this.recording.last?.n ?? 0}`);
     this.source = source;
     const hear = (lost) => {
       this.lost = lost;
-      if (!lost) this.heard = Date.now();
+      if (!lost) [this.heard, this.refusal, this.wait] = [Date.now(), "", kSoon];
       this.showStatus();
     };
     this.showStatus();
@@ -247,8 +259,23 @@ class Live {
       this.showStatus();
       this.next = setTimeout(() => this.listen(), kNext); // What has ended stays in sight until something else runs there.
     });
-    source.addEventListener("error", () => hear(true));
+    source.addEventListener("error", () => {
+      hear(true);
+      if (source.readyState === EventSource.CLOSED) this.askAgain(); // The browser itself tries no more.
+    });
     this.watch = setInterval(() => Date.now() - this.heard > kSilence && !this.lost && hear(true), 1000);
+  }
+
+  /** Listens again after a while, each time a longer one, and tells what the answer is in place of events. */
+  async askAgain() {
+    this.close();
+    const { source } = this;
+    this.next = setTimeout(() => this.listen(), this.wait);
+    const refusal = await fetch("snapshot").then(refusalOf, () => "");
+    if (source !== this.source) return;
+    this.refusal = refusal;
+    this.showStatus();
+    this.wait = Math.min(2 * this.wait, kLate);
   }
 
   /** Another plan runs now, or another program: what was seen of the one before is over. */
@@ -260,7 +287,7 @@ class Live {
     } catch {
       this.lost = true;
       this.showStatus();
-      setTimeout(() => this.listen(), 1000);
+      this.next = setTimeout(() => this.listen(), kSoon);
     }
   }
 
@@ -275,4 +302,17 @@ export function showLive(data) {
   const live = new Live(data);
   live.build();
   if (data.live) live.listen();
+}
+
+/** In place of the page that is there, which stays where the data is not what it should be. Throws a sentence. */
+function showRecording(data) {
+  const { title } = document,
+    before = [...document.body.childNodes];
+  try {
+    showLive({ ...data, live: false });
+  } catch {
+    document.title = title;
+    document.body.replaceChildren(...before);
+    throw new Error(kNoRecording);
+  }
 }

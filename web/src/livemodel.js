@@ -24,6 +24,7 @@ export function networkOf(about) {
   const stages = report ? Math.max(...report.nodes.map((node) => node.stage)) + 1 : 0;
   const model = readModel(stages === about.stages.length ? report : stageNodes(about));
   model.operators = stages === about.stages.length;
+  if (!model.operators) model.what = "stage";
   model.load = about.stages.map(() => 0);
   return model;
 }
@@ -55,6 +56,13 @@ export class Recording {
   }
 }
 
+export const kNoRecording = "this file is no recording of Penstock";
+
+/** Whether the sample is one of the pipeline. */
+const isSample = (sample, { stages, edges, cpus }) =>
+  [sample?.n, sample?.t].every(Number.isFinite) &&
+  [[sample.stages, stages], [sample.edges, edges], [sample.cpus, cpus]].every(([seen, known]) => Array.isArray(seen) && seen.length === known?.length);
+
 /** Of a file that was saved: the page, or its data alone. Throws a sentence. */
 export function readRecording(text) {
   const found = text.trimStart().startsWith("{")
@@ -66,7 +74,8 @@ export function readRecording(text) {
   } catch {
     /* It is said below. */
   }
-  if (!data?.about?.stages || !Array.isArray(data.samples)) throw new Error("this file is no recording of Penstock");
+  if (!data?.about?.stages || !Array.isArray(data.samples)) throw new Error(kNoRecording);
+  if (!data.samples.every((sample) => isSample(sample, data.about))) throw new Error(kNoRecording);
   return data;
 }
 

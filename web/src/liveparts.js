@@ -4,6 +4,8 @@ import { bytes, clock, duration, percent, rate } from "./format.js";
 
 const micro = (value) => (value == null ? "\u2013" : duration(value / 1e6));
 
+const put = (place, text) => place.textContent !== text && (place.textContent = text);
+
 /** A bar of a share between 0 and 1, with its text. */
 function makeMeter(label) {
   const bar = make("div", { class: "bar own" });
@@ -11,7 +13,7 @@ function makeMeter(label) {
   const element = make("div", { class: "meter", role: "img", "aria-label": label }, make("div", { class: "track" }, bar), text);
   const show = (share, shown) => {
     bar.style.width = `${(100 * Math.min(1, Math.max(0, share))).toFixed(1)}%`;
-    text.textContent = shown;
+    put(text, shown);
     element.setAttribute("aria-label", `${label}: ${shown}`);
   };
   return { element, show };
@@ -53,7 +55,6 @@ export function makeFigures(about) {
     }
     return figures.get(name);
   };
-  const put = (place, text) => place.textContent !== text && (place.textContent = text);
   const show = (sample) => {
     for (const [name, value, note] of figuresOf(about, sample)) {
       const shown = figureOf(name);
@@ -90,7 +91,7 @@ export function makeStages(about, go) {
     sample.stages.forEach((stage, i) => {
       meters[i].show(stage.load, percent(stage.load));
       const texts = [stage.frames, stage.errors, stage.drops, ...stage.queue_us.map(micro), ...stage.infer_us.map(micro), drift(stage)];
-      texts.forEach((text, j) => (cells[i][j].textContent = String(text)));
+      texts.forEach((text, j) => put(cells[i][j], String(text)));
     });
   };
   return { element, show };
@@ -105,7 +106,7 @@ export function makeQueues(about) {
     sample.edges.forEach((edge, i) => {
       const { capacity } = about.edges[i];
       meters[i].show(edge.depth / Math.max(1, capacity), `${edge.depth} of ${capacity}`);
-      drops[i].textContent = String(edge.drops);
+      put(drops[i], String(edge.drops));
     });
   };
   return { element, show };
@@ -147,11 +148,26 @@ export function makeErrors(about, go) {
       make("span", { class: "failure" }, failure.message),
     );
   };
+  const entries = new Map(); // By failure. Those that stay are not made anew: one may have the focus.
+  const update = (failures) => {
+    const wanted = new Set(failures);
+    for (const [failure, element] of entries) {
+      if (wanted.has(failure) || element.contains(document.activeElement)) continue;
+      element.remove();
+      entries.delete(failure);
+    }
+    for (const failure of failures) {
+      if (entries.has(failure)) continue;
+      entries.set(failure, entry(failure));
+      list.prepend(entries.get(failure));
+    }
+  };
   const show = (recording) => {
     const { failures, missed } = recording,
       total = failures.length + missed;
     if (total === shown && shown > 0) return;
-    list.replaceChildren(...failures.slice(-kShown).reverse().map(entry));
+    if (list.matches(":active")) return; // What is pressed must not move until it is let go.
+    update(failures.slice(-kShown));
     const more = total - Math.min(kShown, failures.length);
     count.textContent = total === 0 ? "No frame has failed." : more > 0 ? `The last ones; ${more} more failed.` : "The last is the first.";
     shown = total;
@@ -162,6 +178,7 @@ export function makeErrors(about, go) {
 /** What is known of the stage of the selected box. */
 export function describeStage(about, model, panel, box, sample) {
   if (!box) {
+    delete panel.dataset.names;
     panel.replaceChildren(
       make("h3", {}, "Details"),
       make("p", { class: "hint" }, "Click a box, or go to one by arrow keys or by the search: what its stage does stands here."),
@@ -185,10 +202,13 @@ export function describeStage(about, model, panel, box, sample) {
     now && ["computes", `${micro(now.infer_us[0])}, 99 % ${micro(now.infer_us[1])}`],
     now && now.drift && ["over predicted", drift(now)],
   ].filter(Boolean);
-  panel.replaceChildren(
-    make("h3", {}, model.operators ? node.op : stage.name),
-    make("dl", {}, facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
-  );
+  const title = model.operators ? node.op : stage.name,
+    names = JSON.stringify([node.id, title, ...facts.map(([name]) => name)]);
+  if (panel.dataset.names !== names) {
+    panel.replaceChildren(make("h3", {}, title), make("dl", {}, facts.flatMap(([name]) => [make("dt", {}, name), make("dd", {})])));
+    panel.dataset.names = names;
+  }
+  panel.querySelectorAll("dd").forEach((place, i) => put(place, facts[i][1])); // So that a selected text stays so.
 }
 
 export function sentenceOfStage(about, box) {

@@ -1,6 +1,6 @@
 // The report as the page uses it: nodes that know their part, their readers and their text.
 
-/** Nodes by index; a node's inputs always come before it. */
+/** Nodes by index; a node's inputs always come before it. `what` a node is called. */
 export function readModel(report) {
   const nodes = report.nodes.map((node, id) => ({ ...node, id, part: null, readers: [] }));
   for (const node of nodes) {
@@ -13,7 +13,7 @@ export function readModel(report) {
   }
   const stages = nodes.reduce((most, node) => Math.max(most, node.stage + 1), 0);
   const seconds = nodes.reduce((sum, node) => sum + node.seconds, 0);
-  return { report, nodes, stages, seconds, latency: report.goal === "latency" };
+  return { report, nodes, what: "operator", stages, seconds, latency: report.goal === "latency" };
 }
 
 /** Frames per second, or one over a latency where that is the goal. */

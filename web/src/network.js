@@ -33,7 +33,7 @@ export class Network {
   arrange() {
     const { boxes, boxOf } = makeBoxes(this.model, this.runs, this.folded);
     this.boxOf = boxOf;
-    this.scene = { boxes, layout: layOut(boxes), found: new Set(), cuts: new Set(), selected: -1 };
+    this.scene = { boxes, what: this.model.what, layout: layOut(boxes), found: new Set(), cuts: new Set(), selected: -1 };
     this.recolor();
     this.remark();
   }

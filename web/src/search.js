@@ -1,4 +1,4 @@
-// Finds operators by type or name, marks them in the drawing and lists them as buttons.
+// Finds operators or stages by type or name, marks them in the drawing and lists them as buttons.
 import { counted } from "./format.js";
 import { make } from "./dom.js";
 
@@ -13,7 +13,7 @@ export function makeSearch(network) {
     spellcheck: "false",
   });
   const count = make("span", { role: "status", class: "hint", id: "found" });
-  const list = make("ul", { class: "found", "aria-label": "Operators found", hidden: true });
+  const list = make("ul", { class: "found", "aria-label": "Found", hidden: true });
   const go = (node) => {
     network.select(node.id, { show: true });
     network.window.focus();
@@ -23,7 +23,7 @@ export function makeSearch(network) {
     const found =
       words.length === 0 ? [] : network.model.nodes.filter((node) => words.every((word) => node.text.includes(word)));
     network.find(found.map((node) => node.id));
-    count.textContent = words.length === 0 ? "" : counted(found.length, "operator");
+    count.textContent = words.length === 0 ? "" : counted(found.length, network.model.what);
     list.hidden = found.length === 0;
     list.replaceChildren(
       ...found

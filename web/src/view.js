@@ -5,8 +5,8 @@ import { listen } from "./input.js";
 import { Network } from "./network.js";
 import { makeSearch } from "./search.js";
 
-const kHelp =
-  "Arrow keys go from operator to operator, with Shift they move the drawing; plus and minus zoom, 0 shows all, F folds or unfolds repeated blocks, Enter goes to the details, slash to the search.";
+const help = (what) =>
+  `Arrow keys go from ${what} to ${what}, with Shift they move the drawing; plus and minus zoom, 0 shows all, F folds or unfolds repeated blocks, Enter goes to the details, slash to the search.`;
 
 const kColorNames = { limit: "fraction of the machine's limit" };
 
@@ -60,12 +60,12 @@ export function makeView(main, model, { colors, describe, sentence }) {
       tabindex: 0,
       role: "application",
       "aria-roledescription": "drawing",
-      "aria-label": `Network of ${counted(model.nodes.length, "operator")}`,
+      "aria-label": `Network of ${counted(model.nodes.length, model.what)}`,
       "aria-describedby": "help",
     },
     canvas,
   );
-  const panel = make("aside", { id: "details", tabindex: -1, "aria-label": "Details of the selected operator" });
+  const panel = make("aside", { id: "details", tabindex: -1, "aria-label": `Details of the selected ${model.what}` });
   const said = make("div", { role: "status", class: "unseen", id: "said" });
   const body = make("div", { class: "network" }, window_, panel);
   main.append(body); // So that the window has its size.
@@ -77,7 +77,7 @@ export function makeView(main, model, { colors, describe, sentence }) {
   const search = makeSearch(network);
   listen(network, window_, search.input, panel);
   body.before(make("h2", { class: "unseen" }, "Network"), ...makeToolbar(network, search, colors));
-  main.append(make("p", { class: "hint", id: "help" }, kHelp), said);
+  main.append(make("p", { class: "hint", id: "help" }, help(model.what)), said);
   const go = (id) => {
     network.select(id, { show: true });
     window_.focus();

@@ -485,7 +485,7 @@ Result<int> run(const RunOptions& options) {
   const auto put = [&](const plan::Plan& plan, const std::filesystem::path& folder) {
     return replace_source(options.source, {plan, folder, nullptr}, settings, backends, *pipeline);
   };
-  auto tuned = package;  // Its files are read at each swap.
+  auto tuned = package;  // Its files are read at each swap, and those of a later one by who looks.
   if (options.tune == 0) tuned.files.reset();
   PENSTOCK_TRY(auto tuner, tune(options.tune, tuned, pipeline, put));
   package.files.reset();  // All is loaded: a call that hangs until it is killed leaves none.
@@ -498,7 +498,8 @@ Result<int> run(const RunOptions& options) {
     auto before = std::exchange(settings.label, std::move(label));
     Status done = put(again.plan, again.folder);
     if (!done) settings.label = std::move(before);
-    if (done && options.tune != 0) tuned = std::move(again);
+    const bool read_later = options.tune != 0 || !watching.empty();
+    if (done && read_later) tuned = std::move(again);
     PENSTOCK_TRY(tuner, tune(options.tune, tuned, pipeline, put));
     return done;
   });

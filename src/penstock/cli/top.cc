@@ -56,11 +56,11 @@ Result<Json> read_snapshot(const TopOptions& options, const std::vector<http::He
   const auto address = bare(options.address);
   PENSTOCK_TRY(const auto answer, http::get(address, "/snapshot", headers, kPatience));
   auto json = Json::parse(answer.body, nullptr, false);
-  if (answer.status == 401 || answer.status == 403) {
+  if (answer.status == 401 || answer.status == 403 || answer.status == 503) {
     const auto why = json.is_object() ? json.find("error") : json.end();
     const bool told = why != json.end() && why->is_string();
-    return make_error(Code::kPermissionDenied, "'", address,
-                      "': ", told ? why->get<std::string>() : "refused");
+    const auto code = answer.status == 503 ? Code::kResourceExhausted : Code::kPermissionDenied;
+    return make_error(code, "'", address, "': ", told ? why->get<std::string>() : "refused");
   }
   if (answer.status != 200 || !json.is_object() || !json.contains("about")) {
     return invalid_argument("'", address,
@@ -221,31 +221,60 @@ void pause(double seconds) {
     std::this_thread::sleep_for(kStep);
 }
 
+/// Whether it ended within the time until the next look, and said so.
+bool hears_end(const TopOptions& options, const std::vector<http::Header>& headers) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> time(options.interval_s);
+  constexpr std::chrono::duration<double> kMost = std::chrono::hours(1);  // Of what is kept of it.
+  const auto events = concat("/events?after=", UINT64_MAX);               // What comes from now on.
+  const auto heard = http::get(
+      bare(options.address), events, headers,
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(time, kMost)), interrupted);
+  if (heard && heard->body.find("event: end\n") != std::string::npos) return true;
+  const std::chrono::duration<double> left = begin + time - std::chrono::steady_clock::now();
+  pause(left.count());
+  return false;
+}
+
+int tell_end() {
+  std::fputs("penstock: it has ended\n", stderr);
+  return kOk;
+}
+
+/// It answers no more, where it did before if there is a last snapshot.
+Result<int> tell_loss(const TopOptions& options, const Error& error, const Json& last) {
+  if (last.is_null()) {
+    return make_error(Code::kUnavailable, error.message(),
+                      "; start 'penstock run' or 'penstock bench' with --page first, which "
+                      "tells the address");
+  }
+  const auto sample = last.value("sample", Json());
+  if (sample.is_object() && !sample.value("closed", Json()).is_null()) return tell_end();
+  return make_error(Code::kUnavailable, "'", bare(options.address),
+                    "': the connection was lost before the end: the program was killed, or the "
+                    "way to it is cut");
+}
+
 Result<int> run(const TopOptions& options) {
   PENSTOCK_TRY(const auto headers, headers_of(options));
   const InterruptGuard guard;
-  for (bool first = true; !interrupted(); first = false) {
-    const auto snapshot = read_snapshot(options, headers);
-    if (!snapshot) {
-      if (snapshot.error().code != Code::kUnavailable) return snapshot.error();
-      if (first) {
-        return make_error(Code::kUnavailable, snapshot.error().message(),
-                          "; start 'penstock run' or 'penstock bench' with --page first, which "
-                          "tells the address");
-      }
-      std::fputs("penstock: it has ended\n", stderr);
-      return kOk;
+  Json last;
+  while (!interrupted()) {
+    auto snapshot = read_snapshot(options, headers);
+    if (!snapshot && snapshot.error().code == Code::kUnavailable) {
+      return tell_loss(options, snapshot.error(), last);
     }
-    PENSTOCK_CHECK_OK(show(options, *snapshot));
+    PENSTOCK_TRY(last, std::move(snapshot));
+    PENSTOCK_CHECK_OK(show(options, last));
     if (options.once) return kOk;
-    pause(options.interval_s);
+    if (hears_end(options, headers)) return tell_end();
   }
   return interrupt_code();
 }
 
 constexpr const char* kTopFooter =
-    R"(Shows what the page of 'penstock run --page' or 'bench --page' shows, until that ends or Ctrl-C. On a
-terminal the text stays in its place; elsewhere one stands behind the other.
+    R"(Shows what the page of 'penstock run --page' or 'bench --page' shows, until that ends or Ctrl-C. Where
+the connection is lost before the end, the exit code is 1. On a terminal the text stays in its place; elsewhere one stands behind the other.
 
 Examples:
   penstock top                                        what runs with --page and no address

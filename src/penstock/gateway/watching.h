@@ -14,7 +14,9 @@ namespace penstock::gateway {
 struct WatchOptions {
   std::string address = "127.0.0.1:0";  ///< HOST:PORT; port 0: any; empty: only `record`.
   bool page = false;                    ///< Serve the page, too, and what it listens to.
-  std::string report;  ///< build.json of what runs, for its drawing; empty: stages are drawn.
+  /// build.json of what runs, for its drawing; empty: stages are drawn. That of a plan which takes
+  /// its place later is read from its package.
+  std::string report;
   /// Where the page goes at the end, as a file that stands alone; empty: nowhere. Until then it is
   /// FILE.part, which is made at the start.
   std::filesystem::path record;

@@ -1,6 +1,7 @@
 // Resolves, connects, writes and reads with Boost.Beast, within one time limit for all of it.
 #include "penstock/http/get.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -36,7 +37,8 @@ class Getting {
     parser_.body_limit(kMost);
   }
 
-  error_code run(std::chrono::nanoseconds timeout) {
+  error_code run(std::chrono::nanoseconds timeout, const std::function<bool()>& stopped) {
+    const auto end = std::chrono::steady_clock::now() + timeout;
     stream_.expires_after(timeout);
     resolver_.async_resolve(to_.host, to_.port, [this](error_code failed, const auto& found) {
       if (fails(failed)) return;
@@ -44,7 +46,10 @@ class Getting {
         if (!fails(refused)) write();
       });
     });
-    context_.run_for(timeout);
+    constexpr auto kStep = std::chrono::milliseconds(50);  // Between looks at `stopped`.
+    while (!done_ && std::chrono::steady_clock::now() < end && !(stopped && stopped())) {
+      context_.run_until(std::min(end, std::chrono::steady_clock::now() + kStep));
+    }
     return done_ ? failed_ : beast::error::timeout;
   }
   Answer answer() {
@@ -57,10 +62,9 @@ class Getting {
     if (failed) done_ = true;
     return done_;
   }
+  /// A server that turns clients away may have answered, and closed, before all is written.
   void write() {
-    beast::http::async_write(stream_, request_, [this](error_code failed, std::size_t) {
-      if (!fails(failed)) read();
-    });
+    beast::http::async_write(stream_, request_, [this](error_code, std::size_t) { read(); });
   }
   void read() {
     beast::http::async_read(stream_, buffer_, parser_, [this](error_code failed, std::size_t) {
@@ -83,10 +87,11 @@ class Getting {
 }  // namespace
 
 Result<Answer> get(const std::string& address, const std::string& target,
-                   const std::vector<Header>& headers, std::chrono::nanoseconds timeout) {
+                   const std::vector<Header>& headers, std::chrono::nanoseconds timeout,
+                   const std::function<bool()>& stopped) {
   PENSTOCK_TRY(auto to, split_address(address));
   Getting getting(std::move(to), target, headers);
-  const auto failed = getting.run(timeout);
+  const auto failed = getting.run(timeout, stopped);
   if (failed == beast::error::timeout) {
     return make_error(Code::kDeadlineExceeded, "'", address, "' does not answer");
   }

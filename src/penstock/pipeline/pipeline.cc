@@ -163,6 +163,10 @@ std::shared_ptr<const plan::Plan> Pipeline::shared_plan() const {
   return {state, &state->plan};
 }
 
+std::filesystem::path Pipeline::folder() const {
+  return generations_->newest()->folder;
+}
+
 Observation Pipeline::observe() const {
   return generations_->newest()->totals->observer.make().observation();
 }

@@ -270,6 +270,8 @@ class Pipeline {
   [[nodiscard]] const plan::Plan& plan() const;
   /// plan() for who may look while replace() is called.
   [[nodiscard]] std::shared_ptr<const plan::Plan> shared_plan() const;
+  /// Where the paths of plan() start.
+  [[nodiscard]] std::filesystem::path folder() const;
   /// The spans kept, by worker, of the plan that takes frames now; as they come, nothing stops.
   /// \error kFailedPrecondition  Options::trace was false.
   [[nodiscard]] Result<std::vector<WorkerSpans>> spans() const;

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/base/hash.h"
 #include "penstock/base/version.h"
 #include "penstock/device/device.h"
+#include "penstock/plan/package.h"
+#include "penstock/tune/report.h"
 
 namespace penstock::watch {
 namespace {
@@ -65,6 +68,16 @@ Json stage_sample(const pipeline::StageStats& stage, const pipeline::StageStats*
           {"drift", drift_json(stage.drift)}};
 }
 
+/// What the build of a plan said of it, if it is still there.
+Json report_of(const plan::Plan& plan, const std::filesystem::path& folder) {
+  const auto listed = plan.files.find("build.json");
+  if (listed == plan.files.end()) return nullptr;
+  const auto hash = sha256_of_file(folder / listed->first);
+  if (!hash || *hash != listed->second) return nullptr;  // Another package lies there now.
+  const auto report = tune::read_report(plan::Package{plan, folder, nullptr});
+  return report ? Json::parse(tune::to_json(*report)) : Json(nullptr);
+}
+
 Json failure_json(const pipeline::Failure& failure) {
   const Where* stage = failure.error.find(Where::kStage);
   return {{"frame", failure.frame},
@@ -81,27 +94,31 @@ std::string text_of(const Json& json) {
 }
 
 Sampler::Sampler(std::shared_ptr<const pipeline::Pipeline> pipeline, const std::string& report)
-    : pipeline_(std::move(pipeline)),
-      report_(report.empty() ? Json(nullptr) : Json::parse(report, nullptr, false)),
-      cpus_(device::inherited_cpus()),
-      last_(look()) {
+    : pipeline_(std::move(pipeline)), cpus_(device::inherited_cpus()), last_(look()) {
   about_ = {{"penstock", std::string(version())},
             {"generation", 0},
             {"started_ms", unix_ms(std::chrono::system_clock::now())},
             {"cpus", cpus_.cpus()}};
-  describe(*pipeline_->shared_plan(), last_.stats);
+  auto known = report.empty() ? Json(nullptr) : Json::parse(report, nullptr, false);
+  describe(last_, known.is_discarded() ? Json(nullptr) : std::move(known));
 }
 
+/// Of one plan: another may begin meanwhile.
 Sampler::Look Sampler::look() const {
-  return {.at = Clock::now(),
-          .stats = pipeline_->stats(),
-          .seen = pipeline_->observe(),
-          .process = metrics::read_process()};
+  while (true) {
+    Look look{.at = Clock::now(),
+              .plan = pipeline_->shared_plan(),
+              .folder = pipeline_->folder(),
+              .stats = pipeline_->stats(),
+              .seen = pipeline_->observe(),
+              .process = metrics::read_process()};
+    if (look.plan == pipeline_->shared_plan()) return look;
+  }
 }
 
-/// Does nothing where another plan has begun between the two.
-void Sampler::describe(const plan::Plan& plan, const pipeline::Stats& stats) {
-  if (plan.stages.size() != stats.stages.size() || plan.edges.size() != stats.edges.size()) return;
+void Sampler::describe(const Look& now, Json report) {
+  const auto& plan = *now.plan;
+  const auto& stats = now.stats;
   Json stages = Json::array(), edges = Json::array();
   for (std::size_t i = 0; i < stats.stages.size(); ++i) {
     stages.push_back(stage_about(plan.stages[i], stats.stages[i]));
@@ -109,16 +126,21 @@ void Sampler::describe(const plan::Plan& plan, const pipeline::Stats& stats) {
   for (std::size_t i = 0; i < stats.edges.size(); ++i) {
     edges.push_back(edge_about(plan.edges[i], stats.edges[i]));
   }
-  Json places = {{"model", plan.model}, {"stages", std::move(stages)}, {"edges", std::move(edges)}};
-  if (places == places_) return;
-  const bool first = places_.is_null();
-  places_ = std::move(places);
-  about_.update(places_);
+  plan_ = plan;
+  about_["model"] = plan.model;
+  about_["stages"] = std::move(stages);
+  about_["edges"] = std::move(edges);
   about_["generation"] = about_["generation"].get<int>() + 1;
   about_["predicted"] = {{"period_seconds", plan.prediction.period_seconds},
                          {"latency_seconds", plan.prediction.latency_seconds}};
   about_["memory_bytes"] = stats.memory_bytes ? Json(*stats.memory_bytes) : Json(nullptr);
-  about_["report"] = first && !report_.is_discarded() ? report_ : Json(nullptr);
+  about_["report"] = std::move(report);
+}
+
+/// One that could not take the place of the old one may have made that start again: it is no other.
+void Sampler::look_for_another_plan(const Look& now) {
+  if (now.plan == last_.plan || *now.plan == plan_) return;
+  describe(now, report_of(*now.plan, now.folder));
 }
 
 Json Sampler::frames_json(const Look& now, double seconds) const {
@@ -159,7 +181,7 @@ void Sampler::add_failures(const Look& now, Sample& sample) const {
 Sample Sampler::take() {
   auto now = look();
   const int generation = about_["generation"].get<int>();
-  describe(*pipeline_->shared_plan(), now.stats);
+  look_for_another_plan(now);
   Sample sample;
   sample.renewed = about_["generation"].get<int>() != generation;
   sample.number = ++number_;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct Sample {
 /// \threads  one at a time.
 class Sampler {
  public:
-  /// `report`: a build.json; empty: none.
+  /// `report`: the build.json of what runs now; empty: none. A later plan's lies in its folder.
   Sampler(std::shared_ptr<const pipeline::Pipeline> pipeline, const std::string& report);
 
   /// What is looked at: names, places, bounds, predictions.
@@ -40,21 +41,23 @@ class Sampler {
   using Clock = std::chrono::steady_clock;
   struct Look {
     Clock::time_point at;
+    std::shared_ptr<const plan::Plan> plan;
+    std::filesystem::path folder;
     pipeline::Stats stats;
     pipeline::Observation seen;
     metrics::Process process;
   };
   [[nodiscard]] Look look() const;
-  void describe(const plan::Plan& plan, const pipeline::Stats& stats);
+  void describe(const Look& now, Json report);
+  void look_for_another_plan(const Look& now);
   [[nodiscard]] Json frames_json(const Look& now, double seconds) const;
   void add_failures(const Look& now, Sample& sample) const;
 
   const std::shared_ptr<const pipeline::Pipeline> pipeline_;
-  const Json report_;
   const Clock::time_point begin_ = Clock::now();
   CpuLoads cpus_;
   Json about_;
-  Json places_;  // Of about_: what tells one plan from another.
+  plan::Plan plan_;  // That about_ describes.
   Look last_;
   std::uint64_t number_ = 0;
 };

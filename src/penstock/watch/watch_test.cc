@@ -163,6 +163,21 @@ TEST_F(WatchTest, ShowsTheCpusOfThisMachineOnly) {
   EXPECT_EQ(about["stages"][1]["cpus"].size(), 1);
 }
 
+TEST_F(WatchTest, BeginsAnewWithAnotherPlanOfTheSamePlaces) {
+  const auto watching = watched({.page = true});
+  const auto about = [&] { return Json::parse(ask(*watching, "/snapshot").body)["about"]; };
+  EXPECT_EQ(about()["generation"], 1);
+  EXPECT_EQ(about()["predicted"]["period_seconds"], 0);
+  network_.plan.prediction.period_seconds = 0.25;
+  ASSERT_TRUE(pipeline_->replace(network_.with({}), network_.folder, network_.registry));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (about()["generation"] == 1 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(about()["generation"], 2);
+  EXPECT_EQ(about()["predicted"]["period_seconds"], 0.25);
+}
+
 Sample sample_of(std::uint64_t number, int failures = 0, std::uint64_t missed = 0) {
   Sample sample{.number = number, .json = {{"n", number}}, .failures = {}, .missed = missed};
   for (int i = 0; i < failures; ++i) sample.failures.push_back({{"frame", 100 * number + i}});
