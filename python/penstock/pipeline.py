@@ -167,7 +167,8 @@ class Pipeline:
             item is then the result's ``tag``.
         errors: what fails is raised at its turn, and the next ``next()`` goes on behind it; with
             ``"yield"`` the frame is given with its ``error``. What never became a frame (an item that is
-            refused, or whose ``feed`` fails) is raised in any case.
+            refused, or whose ``feed`` fails, or a file that cannot be read) is raised in any case, and the next
+            ``next()`` goes on where the source does (those of :mod:`penstock.io`, and others with ``goes_on = True``).
         dropped: frames that a policy dropped are skipped, or given.
         threaded: take items in a thread, so that a result does not wait for the next item. Default:
             what the source says of itself (``live``), else not.

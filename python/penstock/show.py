@@ -37,12 +37,12 @@ class Plan(dict[str, Any]):
 
 
 def _milliseconds(seconds: float | None) -> str | None:
-    return f"{seconds * 1e3:,.4g} ms" if seconds else None
+    return f"{_digits(seconds * 1e3)} ms" if seconds else None
 
 
-def _rate(frames_per_second: float) -> str:
+def _digits(number: float) -> str:
     """Four digits, and those before the point in any case."""
-    return f"{frames_per_second:,.0f}" if frames_per_second >= 1000 else f"{frames_per_second:.4g}"
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"
 
 
 class BuildReport(dict[str, Any]):
@@ -53,7 +53,7 @@ class BuildReport(dict[str, Any]):
         rows = []
         for kind, ways in (("simple way", self.get("simple", ())), ("plan", self.get("ways", ()))):
             for way in ways:
-                figures: tuple[object, ...] = (_rate(way["frames_per_second"]), way.get("failure") or way["what"])
+                figures: tuple[object, ...] = (_digits(way["frames_per_second"]), way.get("failure") or way["what"])
                 if latency:
                     figures = (_milliseconds(way.get("latency_seconds")), *figures)
                 rows.append((kind, way["name"], *figures))
@@ -61,7 +61,7 @@ class BuildReport(dict[str, Any]):
         if latency and (whole := _milliseconds(self.get("latency_seconds"))):
             caption += f", {whole} a frame"
         if seconds := self.get("period_seconds"):
-            caption += f", {_rate(1 / seconds)} frames a second"
+            caption += f", {_digits(1 / seconds)} frames a second"
         head = ("latency", "frames/s") if latency else ("frames/s",)
         return table(caption, ("kind", "way", *head, "what"), rows)
 

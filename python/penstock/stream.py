@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 _PATIENCE = 0.1  # Seconds between two looks at whether a thread is still wanted.
+_MOST_ERRORS = 16  # Of a source, that wait to be looked at.
 _STOPS = (StopIteration, StopAsyncIteration)  # Out of `feed` they would end the loop over the results in silence.
 
 
@@ -173,6 +174,10 @@ class _Feeder:
             return self._order.popleft()
         return None
 
+    def _fail(self, error: BaseException) -> None:
+        """Puts what failed in a frame's place."""
+        self._order.append(error)
+
     def next_frame(self) -> _core.Frame | None:
         """The next frame; None where something else is to be looked at first."""
         pushed = self._push_one()
@@ -216,7 +221,7 @@ class _Feeder:
         except Exception as error:
             if _is_full(error):
                 return False
-            self._order.append(error)
+            self._fail(error)
             self._waiting = None
             if isinstance(error, Cancelled):
                 self._exhausted = True
@@ -238,7 +243,7 @@ class _Feeder:
             self._core.hurry_in_flight()  # No batch has more to wait for.
             return False
         except self._kept as error:  # Comes out behind the frames before it.
-            self._order.append(error)
+            self._fail(error)
             if not (_goes_on(self._source) and isinstance(error, Exception)):
                 self._exhausted = True
                 self._core.hurry_in_flight()
@@ -246,9 +251,9 @@ class _Feeder:
         try:
             taken = (plain(item), None) if self._feed is None else (plain(self._feed(item)), item)
         except _STOPS as error:
-            self._order.append(_raised_by_feed(error))
+            self._fail(_raised_by_feed(error))
         except self._kept as error:
-            self._order.append(error)
+            self._fail(error)
         else:
             if self._stopped:  # By the source or by `feed`.
                 return False
@@ -279,6 +284,8 @@ class _ThreadFeeder(_Feeder):
     ) -> None:
         super().__init__(core, source, feed, number)
         self._ended = False
+        self._held: _core.Frame | None = None  # It came out while an error took its place before it.
+        self._errors = threading.Semaphore(_MOST_ERRORS)  # That may be taken before those are looked at.
         self._pushes = threading.RLock()  # Held while pushing, so that nothing is pushed after stop().
         self._thread = start_thread("feeder", self._run)
 
@@ -286,17 +293,32 @@ class _ThreadFeeder(_Feeder):
     def at_end(self) -> bool:
         return self._ended and not self._order
 
+    def next_error(self) -> BaseException | None:
+        error = super().next_error()
+        if error is not None:
+            self._errors.release()
+        return error
+
+    def _fail(self, error: BaseException) -> None:
+        while not self._errors.acquire(timeout=_PATIENCE) and not self._stopped:
+            pass  # A source whose device is gone fails as fast as it is asked.
+        super()._fail(error)
+
     def next_frame(self) -> _core.Frame | None:
-        if self._order and self._order[0] is not None:
+        if self._held is None:
+            if self._order and self._order[0] is not None:
+                return None
+            if not self._order and self._ended:
+                return None
+            self._held = self._pop()
+            if self._held is None:
+                return None
+            while not self._order:  # The thread is between its push and its note of it.
+                threading.Event().wait(0.0001)
+        if self._order[0] is not None:
             return None
-        if not self._order and self._ended:
-            return None
-        frame = self._pop()
-        if frame is None:
-            return None
-        while not self._order:  # The thread is between its push and its note of it.
-            threading.Event().wait(0.0001)
         self._order.popleft()
+        frame, self._held = self._held, None
         return frame
 
     def stop(self) -> None:
@@ -330,7 +352,7 @@ class _ThreadFeeder(_Feeder):
             except Exception as error:
                 if _is_full(error):
                     continue
-                self._order.append(error)
+                self._fail(error)
                 self._stopped = isinstance(error, Cancelled)
                 return
 

@@ -95,6 +95,11 @@ def test_a_source_goes_on_behind_a_broken_file(tmp_path: Path) -> None:
     arrays = one_of_three_cut_off(tmp_path)
     assert left_and_failed(iter(io.arrays(arrays))) == (2, 1)
     assert left_and_failed(iter(io.arrays(arrays, rate=1000))) == (2, 1)
+    np.savez(arrays / "1.npz", x=frame(1))
+    whole = (arrays / "1.npz").read_bytes()
+    (arrays / "1.npz").write_bytes(whole[: len(whole) // 2])
+    (arrays / "2.npz").write_bytes(whole[:80] + bytes([whole[80] ^ 255]) + whole[81:])
+    assert left_and_failed(iter(io.arrays(arrays))) == (2, 3)
 
 
 @pytest.mark.parametrize("rate", [None, 1000.0])
@@ -115,6 +120,57 @@ def test_a_stream_goes_on_behind_a_broken_file(pipeline: penstock.Pipeline, tmp_
                 failed += 1
 
     assert asyncio.run(all_of()) == (2, 1)
+
+
+class Slow:
+    """Numbers, of which the odd ones fail after a while."""
+
+    goes_on = True
+
+    def __init__(self, wait: float) -> None:
+        self.next = -1
+        self.wait = wait
+
+    def __iter__(self) -> Iterator[object]:
+        return self
+
+    def __next__(self) -> object:
+        self.next += 1
+        if self.next == 20:
+            raise StopIteration
+        if self.next % 2 == 0:
+            return frame(float(self.next))
+        time.sleep(self.wait)
+        raise penstock.DataLoss(str(self.next))
+
+
+@pytest.mark.parametrize("wait", [0, 0.02])
+def test_errors_of_a_source_come_in_its_order(pipeline: penstock.Pipeline, wait: float) -> None:
+    stream = pipeline.stream(Slow(wait), threaded=True)
+    seen: list[float] = []
+    while True:
+        try:
+            seen.append((float(next(stream)["z"][0, 0]) ** 0.5 - 1) / 2)
+        except StopIteration:
+            break
+        except penstock.DataLoss as error:
+            seen.append(float(str(error)))
+    assert seen == [float(number) for number in range(20)]
+
+
+def test_a_source_that_only_fails_is_asked_as_often_as_errors_are_wanted(pipeline: penstock.Pipeline) -> None:
+    class Gone(Slow):
+        def __next__(self) -> object:
+            self.next += 1
+            raise penstock.DataLoss("gone")
+
+    source = Gone(0)
+    with pipeline.stream(source, threaded=True) as stream:
+        for _ in range(3):
+            with pytest.raises(penstock.DataLoss):
+                next(stream)
+        time.sleep(0.3)
+        assert source.next < 100
 
 
 def test_a_sink_goes_on_behind_a_broken_file(pipeline: penstock.Pipeline, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def read_image(path: Path) -> Array:
             if seen.mode.startswith("I;16"):  # Which Pillow would cut off at 255.
                 return np.repeat((np.asarray(seen) >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
             return np.array(seen.convert("RGB"))
-    except OSError as error:
+    except (OSError, ValueError, SyntaxError, library.DecompressionBombError) as error:
         raise DataLoss(f"{what}: not a picture that Pillow can read: {error}") from error
 
 

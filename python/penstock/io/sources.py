@@ -6,6 +6,8 @@ import os
 import sys
 import threading
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -182,12 +184,21 @@ class _Paced(Generic[Item]):
         return self
 
     def __next__(self) -> Item:
-        item = next(self._source)
+        try:
+            item = next(self._source)
+        except StopIteration:
+            raise
+        except Exception:
+            self._wait()
+            raise
+        self._wait()
+        return item
+
+    def _wait(self) -> None:
         now = time.monotonic()
         if now < self._due:
             time.sleep(self._due - now)
         self._due = max(self._due, now - self._period) + self._period  # Who was late does not hurry after it.
-        return item
 
 
 class latest(Live[Item]):
@@ -306,7 +317,7 @@ def _load(file: str) -> Iterator[Array | dict[str, Array]]:
             named = {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise NotFound(f"{what}: no such file") from None
-    except (OSError, ValueError, EOFError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise DataLoss(f"{what}: expected a .npz file, found: {error}") from error
     frames: dict[int, dict[str, Array]] = {}
     beside: dict[str, Array] = {}
