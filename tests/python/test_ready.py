@@ -710,6 +710,23 @@ def test_convert_to_f16_is_numpys_for_each_of_them() -> None:
     np.testing.assert_array_equal(back, made.astype(np.float32))
 
 
+def test_convert_rounds_once() -> None:
+    ties = (1 + np.arange(64) * 2.0**-10 + 2.0**-11)[:, None]
+    values = np.concatenate([ties * (1 + sign * 2.0**-40) for sign in (-1, 0, 1)] + [-ties * (1 + 2.0**-40)])
+    many = np.concatenate([values, values * 2.0**-20, np.array([[1e300], [-1e300], [1e-300], [65520], [65519.999]])])
+    made = ready.convert(shape=many.shape, type="f64", to="f16")(many)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(made, many.astype(np.float16))
+    whole = np.array([2**63 - 1, -(2**63), 2**53 + 1], np.int64)
+    np.testing.assert_array_equal(ready.convert(shape=(3,), type="i64", to="i64")(whole), whole)
+
+
+def test_names_of_open_sizes_stay_apart() -> None:
+    assert ready.reshape(shape=("rest<=16", 4), to=(-1, 2)).outputs == {"tensor": "f32[rest_<=32,2]"}
+    placed = ready.place_points(shape=("points<=4", 1, 10))
+    assert placed.outputs == {"points": "f32[points_<=20,2]"}
+
+
 def test_convert_of_no_number_and_of_many_rows() -> None:
     convert = ready.convert(shape=("n<=4", 2), to="i8")
     assert convert.outputs == {"tensor": "i8[n<=4,2]"}

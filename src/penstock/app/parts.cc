@@ -253,8 +253,9 @@ Compiled ask_servers(backend::Backend& remote, backend::CompileRequest request,
   std::vector<std::future<Compiled>> others;
   for (std::size_t i = 1; i < places.size(); ++i) {
     request.device = places[i];
-    PENSTOCK_TRY(auto asked, start_async([&remote, request] { return remote.compile(request); }));
-    others.push_back(std::move(asked));
+    auto asked = start_async([&remote, request] { return remote.compile(request); });
+    if (!asked) break;  // Those that are asked may be there.
+    others.push_back(*std::move(asked));
   }
   for (auto& asked : others) {
     if (auto other = asked.get(); other && !model) model = std::move(other);

@@ -19,19 +19,23 @@ bool g_had_terminal = false;
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 pid_t g_process = 0;
 
+/// A child that a module of functions forked: it ends.
+bool end_if_child(int signal) {
+  if (::getpid() == g_process) return false;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  return true;
+}
+
 extern "C" void note_interrupt(int signal) {
-  if (::getpid() != g_process) {  // A child that a module of functions forked: it ends.
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-    return;
-  }
+  if (end_if_child(signal)) return;
   g_interrupted = signal;
   // The second one ends the program. A terminal that closes may send several SIGHUP by itself.
   if (signal != SIGHUP) std::signal(signal, SIG_DFL);
 }
 
-extern "C" void note_hangup(int) {
-  g_hung_up = 1;
+extern "C" void note_hangup(int signal) {
+  if (!end_if_child(signal)) g_hung_up = 1;
 }
 
 bool has_terminal() {

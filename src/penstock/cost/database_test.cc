@@ -328,6 +328,19 @@ TEST(DatabaseTest, AnImportOfTimesThatCannotBeIsRefused) {
   EXPECT_EQ(error("seconds", true), "parts[0]: parts.seconds: expected a number, found true");
 }
 
+TEST(DatabaseTest, AnImportOfAFailureAfterATimeThatCannotBeIsRefused) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), failed(FailureKind::kHang, "")));
+  auto text = nlohmann::json::parse(*from.export_text({}));
+  auto to = *Database::in_memory();
+  EXPECT_TRUE(to.import_text(text.dump()));
+  text["parts"][0]["low"] = 1e15;
+  const auto count = to.import_text(text.dump());
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().message(),
+            "parts[0]: parts.low: expected a number from 1e-09 to 1e+07, found 1e+15");
+}
+
 TEST(DatabaseTest, AnImportOfOtherFiguresThatCannotBeIsRefused) {
   const auto error = [](const char* table, const nlohmann::json& row) {
     auto to = *Database::in_memory();

@@ -125,19 +125,22 @@ Error refuse(const Table& table, std::string_view column, const std::string& exp
 constexpr double kShortest = 1e-9;
 constexpr double kLongest = 1e7;
 
-/// A part that did not fail has a time, which lies in its interval.
+/// A part that did not fail has a time, which lies in its interval; none takes longer than any can.
 Status check_times(const Table& table, const std::vector<Cell>& row) {
   const auto at = [&](std::string_view name) -> const Cell& {
     const auto column = std::ranges::find(table.columns, name, &Column::name);
     return row[static_cast<std::size_t>(column - table.columns.begin())];
   };
-  if (!std::holds_alternative<std::monostate>(at("failure"))) return {};
+  const bool failed = !std::holds_alternative<std::monostate>(at("failure"));
   for (const auto* name : {"seconds", "low", "high"}) {
     const auto* number = std::get_if<double>(&at(name));
+    const bool is_none = number == nullptr || *number == 0;
+    if (failed && (is_none || *number <= kLongest)) continue;  // Until it failed, if that is known.
     if (number == nullptr) return refuse(table, name, "a number, or a failure", at(name));
     if (*number >= kShortest && *number <= kLongest) continue;
     return refuse(table, name, concat("a number from ", kShortest, " to ", kLongest), at(name));
   }
+  if (failed) return {};
   const auto low = std::get<double>(at("low"));
   const auto high = std::get<double>(at("high"));
   const auto seconds = std::get<double>(at("seconds"));

@@ -26,7 +26,8 @@ struct Scaling {
 };
 
 /// to = from * scale + offset for `count` numbers, to the nearest one, half to even. Whole numbers
-/// stop at their limits and take what is no number as 0; f16 becomes infinite.
+/// stop at their limits and take what is no number as 0; f16 becomes infinite. An i64 beyond 2^53
+/// becomes the nearest double first, unless nothing is to be done.
 /// \pre  both types are of kNumberTypes; they do not overlap.
 void convert(Numbers<const void> from, Numbers<void> to, std::size_t count, const Scaling& scaling);
 

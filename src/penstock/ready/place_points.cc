@@ -60,11 +60,12 @@ Result<function::Function> make_place_points(const Values& values) {
   const bool fixed = Type::tensor(DType::kF32, dims).fixed();
   const auto placement = is_crops ? f32("placements", {dims.front(), sized(kPlacement)})
                                   : f32("placement", {sized(kPlacement)});
-  return made_of("place_points", {f32("points", dims), placement},
-                 {f32("points", {fixed ? sized(most) : open("points", most), sized(2)})},
-                 PlacePoints{static_cast<std::size_t>(numbers),
-                             static_cast<std::size_t>(is_crops ? item / numbers : 0),
-                             {static_cast<float>(width), static_cast<float>(height)}});
+  return made_of(
+      "place_points", {f32("points", dims), placement},
+      {f32("points", {fixed ? sized(most) : open(unused(dims, "points"), most), sized(2)})},
+      PlacePoints{static_cast<std::size_t>(numbers),
+                  static_cast<std::size_t>(is_crops ? item / numbers : 0),
+                  {static_cast<float>(width), static_cast<float>(height)}});
 }
 
 }  // namespace

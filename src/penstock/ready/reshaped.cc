@@ -32,11 +32,16 @@ Dim rest_of(const Type& from, std::int64_t fixed) {
   if (from.fixed()) return sized(bound);
   const auto is_open = [](const Dim& dim) { return !dim.fixed(); };
   const bool is_one = std::ranges::count_if(from.dims, is_open) == 1;
-  if (!is_one || fixed_elements(from.dims) != fixed) return open("rest", bound);
+  if (!is_one || fixed_elements(from.dims) != fixed) return open(unused(from.dims, "rest"), bound);
   return *std::ranges::find_if(from.dims, is_open);
 }
 
 }  // namespace
+
+std::string unused(const std::vector<Dim>& dims, std::string symbol) {
+  while (std::ranges::find(dims, symbol, &Dim::symbol) != dims.end()) symbol += "_";
+  return symbol;
+}
 
 std::int64_t elements_of(const std::vector<Dim>& dims) {
   std::int64_t count = 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace penstock::ready {
 
 /// How many elements a shape has at most. \pre  sizes and bounds are over 0, as settings have them.
 std::int64_t elements_of(const std::vector<Dim>& dims);
+
+/// `symbol`, or a longer one where an open dimension of `dims` has that name already.
+std::string unused(const std::vector<Dim>& dims, std::string symbol);
 
 /// The dimensions that `to` makes of a tensor of type `from`. A dimension of `to` that is not fixed
 /// is what the others leave: open where `from` is, then of its name if it stays the same.

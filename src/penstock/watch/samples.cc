@@ -126,15 +126,17 @@ void Sampler::describe(const Look& now, Json report) {
   for (std::size_t i = 0; i < stats.edges.size(); ++i) {
     edges.push_back(edge_about(plan.edges[i], stats.edges[i]));
   }
+  auto about = about_;
+  about["model"] = plan.model;
+  about["stages"] = std::move(stages);
+  about["edges"] = std::move(edges);
+  about["generation"] = about_["generation"].get<int>() + 1;
+  about["predicted"] = {{"period_seconds", plan.prediction.period_seconds},
+                        {"latency_seconds", plan.prediction.latency_seconds}};
+  about["memory_bytes"] = stats.memory_bytes ? Json(*stats.memory_bytes) : Json(nullptr);
+  about["report"] = std::move(report);
   plan_ = plan;
-  about_["model"] = plan.model;
-  about_["stages"] = std::move(stages);
-  about_["edges"] = std::move(edges);
-  about_["generation"] = about_["generation"].get<int>() + 1;
-  about_["predicted"] = {{"period_seconds", plan.prediction.period_seconds},
-                         {"latency_seconds", plan.prediction.latency_seconds}};
-  about_["memory_bytes"] = stats.memory_bytes ? Json(*stats.memory_bytes) : Json(nullptr);
-  about_["report"] = std::move(report);
+  about_ = std::move(about);  // Both or, where memory is short, none.
 }
 
 /// One that could not take the place of the old one may have made that start again: it is no other.
@@ -180,10 +182,10 @@ void Sampler::add_failures(const Look& now, Sample& sample) const {
 
 Sample Sampler::take() {
   auto now = look();
-  const int generation = about_["generation"].get<int>();
   look_for_another_plan(now);
+  const int generation = about_["generation"].get<int>();
   Sample sample;
-  sample.renewed = about_["generation"].get<int>() != generation;
+  sample.renewed = generation != generation_;
   sample.number = ++number_;
   const double seconds = seconds_between(last_.at, now.at);
   sample.json = frames_json(now, seconds);
@@ -205,6 +207,7 @@ Sample Sampler::take() {
   sample.json["stopped"] = closed && !closed->places.empty();
   add_failures(now, sample);
   last_ = std::move(now);
+  generation_ = generation;
   return sample;
 }
 

@@ -59,6 +59,7 @@ class Sampler {
   Json about_;
   plan::Plan plan_;  // That about_ describes.
   Look last_;
+  int generation_ = 1;  // Of the last sample.
   std::uint64_t number_ = 0;
 };
 

@@ -86,9 +86,10 @@ Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOpt
   return ::grpc::SslCredentials(tls);
 }
 
-/// At or behind `at`: where a character of UTF-8 begins.
+/// At or behind `at`: where a character of UTF-8 begins, which has four bytes at most.
 std::size_t next_character(const std::string& text, std::size_t at) {
-  while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) ++at;
+  const auto end = std::min(text.size(), at + 3);
+  while (at < end && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U) ++at;
   return at;
 }
 
