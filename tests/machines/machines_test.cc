@@ -124,7 +124,9 @@ class Stateful {
     EXPECT_NEAR(plans->front().period_seconds, least, 1e-6 * least);
     for (const auto& stage : plans->front().split.stages) {
       const bool loops = std::ranges::count(stage.nodes, loop_.front()) > 0;
-      if (loops) EXPECT_EQ(stage.devices.size(), 1U);
+      if (loops) {
+        EXPECT_EQ(stage.devices.size(), 1U);
+      }
     }
   }
 

@@ -139,7 +139,9 @@ TEST(ReplanTest, OfEachNumberOfStagesHasTheBestThatTryingAllFinds) {
       const auto found = std::ranges::find_if(
           plans, [&](const Variant& plan) { return plan.from.size() == runs; });
       ASSERT_EQ(found != plans.end(), best > 0) << round << ", " << runs;
-      if (best > 0) EXPECT_NEAR(rate_of(*found, seconds, paces), best, 1e-9 * best) << round;
+      if (best > 0) {
+        EXPECT_NEAR(rate_of(*found, seconds, paces), best, 1e-9 * best) << round;
+      }
     }
   }
 }

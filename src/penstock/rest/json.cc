@@ -18,7 +18,7 @@ namespace {
 /// Of a number that is no whole one of 64 bits.
 std::string_view kind_of_fraction(const Element& element) {
   double number = 0;
-  static_cast<void>(element.get(number));
+  if (element.get(number) != simdjson::SUCCESS) number = 0;
   const bool beyond = number >= 0x1p64 || number <= -0x1p63;
   return beyond ? "a number beyond 64 bits" : "a number with a fraction";
 }

@@ -11,7 +11,7 @@ namespace penstock::tune {
 namespace {
 
 constexpr std::size_t kFrames = 24;  ///< Of a trace, at most.
-constexpr double kNear = 0.1;        ///< A rate is another's within this, relative.
+constexpr double kAlike = 0.1;       ///< A rate is another's within this, relative.
 
 /// When each frame was out, in order.
 std::vector<std::int64_t> ends_of(const std::vector<pipeline::WorkerSpans>& workers) {
@@ -79,7 +79,7 @@ TraceReport steady_trace(const std::vector<pipeline::WorkerSpans>& workers, std:
   for (auto frames = std::min(kFrames, ends.size() - 1); frames > 0; --frames) {
     const auto found = nearest(ends, frames, frames_per_second);
     if (found.distance < best.distance) best = found;
-    if (best.distance < std::log1p(kNear)) break;
+    if (best.distance < std::log1p(kAlike)) break;
   }
   if (best.frames == 0) return {};
   return between(workers, ends[best.begin], ends[best.begin + best.frames], best.frames);
