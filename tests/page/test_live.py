@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import math
 import os
 import re
 import signal
@@ -67,12 +68,16 @@ def page(open_recording):
     return open_recording(made_up_run.recording())
 
 
+def until(page, condition, what: str) -> None:
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not condition():
+        assert time.monotonic() < end, what
+        page.wait_for_timeout(20)
+
+
 def wait_until(page, expression: str) -> None:
     """As wait_for_function(), which a page's Content-Security-Policy forbids."""
-    end = time.monotonic() + PATIENCE_MS / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(20)
+    until(page, lambda: page.evaluate(expression), expression)
 
 
 def figure(page, name: str, what: str = ".figure-value") -> str:
@@ -305,7 +310,7 @@ def test_axe_finds_no_violation(open_recording, scheme, width):
 
 
 class MadeUpServer(http.server.ThreadingHTTPServer):
-    """Serves a page, and goes on with samples of which no one was seen before, ten a second."""
+    """Serves a page, and goes on with samples that nobody has seen, ten a second, up to the number `until`."""
 
     daemon_threads = True
 
@@ -313,10 +318,21 @@ class MadeUpServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), MadeUpAnswers)
         self.page = page
         self.refuses = False
+        self.until = math.inf
+        self.sample = made_up_run.sample
+        self.about = None  # What listeners are told of another plan.
+        self.delay = lambda: None  # Before each answer but events.
+        self.asked = []  # Each path and when.
+
+    def times(self, path: str) -> list[float]:
+        return [when for asked, when in self.asked if asked == path]
 
 
 class MadeUpAnswers(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.server.asked.append((self.path.partition("?")[0], time.monotonic()))
+        if not self.path.startswith("/events"):
+            self.server.delay()
         if self.server.refuses:
             self.answer(503, "application/json", '{"error": "too many look on"}')
         elif self.path.startswith("/events"):
@@ -337,10 +353,15 @@ class MadeUpAnswers(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         with contextlib.suppress(OSError):
             self.wfile.write(b"retry: 100\n\n")
+            told = None
             while not self.server.refuses:
-                number += 1
-                sample = json.dumps(made_up_run.sample(number))
-                self.wfile.write(f"event: sample\nid: {number}\ndata: {sample}\n\n".encode())
+                if self.server.about is not told:
+                    told = self.server.about
+                    self.wfile.write(f"event: about\ndata: {json.dumps(told)}\n\n".encode())
+                if number < self.server.until:
+                    number += 1
+                    sample = json.dumps(self.server.sample(number))
+                    self.wfile.write(f"event: sample\nid: {number}\ndata: {sample}\n\n".encode())
                 time.sleep(0.1)
 
     def log_message(self, *_):
@@ -357,15 +378,19 @@ def serve(program_of_page, tmp_path):
             server = servers.enter_context(MadeUpServer(page.read_text()))
             threading.Thread(target=server.serve_forever, daemon=True).start()
             servers.callback(server.shutdown)
+            servers.callback(setattr, server, "refuses", True)  # So that what goes on ends.
             return server, f"http://127.0.0.1:{server.server_address[1]}/"
 
         yield serve
 
 
 def test_a_moment_stays_while_older_samples_are_thinned_out(serve, open_url):
-    page = open_url(serve(made_up_run.recording(count=2330))[1])
+    server, url = serve(made_up_run.recording(count=2330))
+    server.until = 2330
+    page = open_url(url)
     page.locator("#moment").fill("1000")
     held, when = shown(page), page.locator("#moment-text").inner_text()
+    server.until = math.inf
     wait_until(page, "Number(document.querySelector('#moment').max) < 2000")
     assert shown(page) == held and page.locator("#moment-text").inner_text() == when
     assert 400 < int(page.locator("#moment").input_value()) < 600
