@@ -252,7 +252,7 @@ def test_a_recording_opens_in_the_page_of_another(page, open_recording, program_
     [
         '{"about": {"stages": []}, "samples": []}',
         '{"about": {"stages": [{}]}, "samples": [{}]}',
-        json.dumps(made_up_run.recording(count=9) | {"samples": [{}, made_up_run.sample(2)]}),
+        json.dumps(made_up_run.recording(count=9) | {"samples": [{}, made_up_run.sample(2, cpus=[0.5])]}),
         json.dumps(made_up_run.recording({"nodes": 5})),
     ],
 )
@@ -264,6 +264,15 @@ def test_a_file_that_is_half_a_recording_is_refused(page, tmp_path, text):
     assert page.locator("h1").inner_text() == "<b>made</b> up" and shown(page) == 120
     page.click("#follow")  # It is the page that was there, not a picture of it.
     assert page.get_attribute("#follow", "aria-pressed") == "false"
+
+
+def test_samples_of_other_stages_are_left_out(page, open_recording, tmp_path):
+    other = made_up_run.recording(count=30)
+    other["samples"][7]["stages"].append(other["samples"][7]["stages"][0])
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.querySelector('#moment').max === '28'")
+    assert open_recording(other).get_attribute("#moment", "max") == "28"
 
 
 def test_no_two_elements_have_one_id(page):
