@@ -420,6 +420,20 @@ def test_a_page_that_was_refused_tries_again(serve, open_url):
     wait_for_samples(page, before + 2)
 
 
+def test_errors_that_come_while_a_button_is_held_are_shown_after_it(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    server.until = 120
+    server.sample = lambda n: made_up_run.sample(n, errors=3, failures=[made_up_run.failure(99)])
+    page = open_url(url)
+    page.locator("#errors li button").first.hover()
+    page.mouse.down()
+    server.until = 121  # The last one.
+    wait_for_samples(page, 121)
+    assert page.locator("#errors li").count() == 2
+    page.mouse.up()
+    wait_until(page, "document.querySelectorAll('#errors li').length === 3")
+
+
 # Pipelines
 
 
