@@ -275,6 +275,20 @@ def test_samples_of_other_stages_are_left_out(page, open_recording, tmp_path):
     assert open_recording(other).get_attribute("#moment", "max") == "28"
 
 
+def test_a_drawing_that_is_gone_hears_of_no_colours(page, tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps(made_up_run.recording(count=30)))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.body.dataset.sample === '30'")
+    page.evaluate("""() => {
+        const style = getComputedStyle;
+        globalThis.styled = [];
+        globalThis.getComputedStyle = (element) => (styled.push(element.isConnected), style(element));
+    }""")
+    page.emulate_media(color_scheme="dark")
+    wait_until(page, "styled.includes(true)")
+    assert page.evaluate("styled") == [True]
+
+
 def test_no_two_elements_have_one_id(page):
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
     assert len(ids) == len(set(ids))
@@ -418,6 +432,69 @@ def test_a_page_that_was_refused_tries_again(serve, open_url):
     server.refuses = False
     page.wait_for_selector("#status[data-state='running']")
     wait_for_samples(page, before + 2)
+
+
+def test_a_refusal_that_comes_late_is_told(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    wait_for_samples(page, 122)
+    server.delay = lambda: time.sleep(1.5)  # Longer than until it is asked again at first.
+    server.refuses = True
+    wait_until(page, "document.querySelector('#status').innerText.includes('too many look on')")
+
+
+@pytest.fixture
+def another(program_of_page, tmp_path) -> str:
+    """The page of another plan."""
+    data = made_up_run.recording(count=30) | {"about": made_up_run.about(**ANOTHER), "live": True}
+    return made_up_run.write_page(program_of_page, data, tmp_path / "another.html").read_text()
+
+
+ANOTHER = {"model": "another", "generation": 2}
+
+
+def test_another_plan_leaves_focus_and_place(serve, open_url, another):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    page.focus("#span")
+    page.evaluate("scrollTo(0, 300)")
+    page.evaluate("""() => {
+        globalThis.told = [];
+        new MutationObserver(() => told.push(document.querySelector("#status").textContent.trim()))
+            .observe(document.body, {childList: true});
+    }""")
+    server.page, server.about = another, made_up_run.about(**ANOTHER)
+    wait_until(page, "document.querySelector('h1').innerText === 'another'")
+    assert page.evaluate("[document.activeElement.id, scrollY]") == ["span", 300]
+    assert page.evaluate("told") == [""]  # Only what changes in a status that is there is read out.
+    page.wait_for_selector("#status[data-state='running']")
+    wait_until(page, "document.querySelector('#status').innerText === 'Running.'")
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_recording_stays_when_another_plan_is_told_late(serve, open_url, another, tmp_path, refuses):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    let_go = threading.Event()
+    server.delay = let_go.wait
+    server.page, server.about = another, made_up_run.about(**ANOTHER)
+    until(page, lambda: len(server.times("/")) == 2, "the page of the other plan")
+    (tmp_path / "other.json").write_text(json.dumps(made_up_run.recording(count=60)))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.body.dataset.sample === '60'")
+    listeners, server.refuses = server.times("/events"), refuses
+    let_go.set()
+    page.wait_for_timeout(1500)  # In which it would come, or be asked for again.
+    assert page.locator("h1").inner_text() == "<b>made</b> up" and shown(page) == 60
+    assert server.times("/events") == listeners
+
+
+def test_another_plan_that_does_not_come_is_asked_for_less_and_less(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    server.page, server.about = "no page", made_up_run.about(**ANOTHER)
+    until(page, lambda: len(server.times("/")) == 4, "the page of the other plan, three times")
+    assert server.times("/")[3] - server.times("/")[2] > 1.9
 
 
 def test_errors_that_come_while_a_button_is_held_are_shown_after_it(serve, open_url):
