@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import json
+import math
 import os
 import re
 import signal
@@ -67,12 +68,16 @@ def page(open_recording):
     return open_recording(made_up_run.recording())
 
 
+def until(page, condition, what: str) -> None:
+    end = time.monotonic() + PATIENCE_MS / 1000
+    while not condition():
+        assert time.monotonic() < end, what
+        page.wait_for_timeout(20)
+
+
 def wait_until(page, expression: str) -> None:
     """As wait_for_function(), which a page's Content-Security-Policy forbids."""
-    end = time.monotonic() + PATIENCE_MS / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(20)
+    until(page, lambda: page.evaluate(expression), expression)
 
 
 def figure(page, name: str, what: str = ".figure-value") -> str:
@@ -247,7 +252,7 @@ def test_a_recording_opens_in_the_page_of_another(page, open_recording, program_
     [
         '{"about": {"stages": []}, "samples": []}',
         '{"about": {"stages": [{}]}, "samples": [{}]}',
-        json.dumps(made_up_run.recording(count=9) | {"samples": [{}, made_up_run.sample(2)]}),
+        json.dumps(made_up_run.recording(count=9) | {"samples": [{}, made_up_run.sample(2, cpus=[0.5])]}),
         json.dumps(made_up_run.recording({"nodes": 5})),
     ],
 )
@@ -259,6 +264,29 @@ def test_a_file_that_is_half_a_recording_is_refused(page, tmp_path, text):
     assert page.locator("h1").inner_text() == "<b>made</b> up" and shown(page) == 120
     page.click("#follow")  # It is the page that was there, not a picture of it.
     assert page.get_attribute("#follow", "aria-pressed") == "false"
+
+
+def test_samples_of_other_stages_are_left_out(page, open_recording, tmp_path):
+    other = made_up_run.recording(count=30)
+    other["samples"][7]["stages"].append(other["samples"][7]["stages"][0])
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.querySelector('#moment').max === '28'")
+    assert open_recording(other).get_attribute("#moment", "max") == "28"
+
+
+def test_a_drawing_that_is_gone_hears_of_no_colours(page, tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps(made_up_run.recording(count=30)))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.body.dataset.sample === '30'")
+    page.evaluate("""() => {
+        const style = getComputedStyle;
+        globalThis.styled = [];
+        globalThis.getComputedStyle = (element) => (styled.push(element.isConnected), style(element));
+    }""")
+    page.emulate_media(color_scheme="dark")
+    wait_until(page, "styled.includes(true)")
+    assert page.evaluate("styled") == [True]
 
 
 def test_no_two_elements_have_one_id(page):
@@ -305,7 +333,7 @@ def test_axe_finds_no_violation(open_recording, scheme, width):
 
 
 class MadeUpServer(http.server.ThreadingHTTPServer):
-    """Serves a page, and goes on with samples of which no one was seen before, ten a second."""
+    """Serves a page, and goes on with samples that nobody has seen, ten a second, up to the number `until`."""
 
     daemon_threads = True
 
@@ -313,10 +341,21 @@ class MadeUpServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), MadeUpAnswers)
         self.page = page
         self.refuses = False
+        self.until = math.inf
+        self.sample = made_up_run.sample
+        self.about = None  # What listeners are told of another plan.
+        self.delay = lambda: None  # Before each answer but events.
+        self.asked = []  # Each path and when.
+
+    def times(self, path: str) -> list[float]:
+        return [when for asked, when in self.asked if asked == path]
 
 
 class MadeUpAnswers(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.server.asked.append((self.path.partition("?")[0], time.monotonic()))
+        if not self.path.startswith("/events"):
+            self.server.delay()
         if self.server.refuses:
             self.answer(503, "application/json", '{"error": "too many look on"}')
         elif self.path.startswith("/events"):
@@ -337,10 +376,15 @@ class MadeUpAnswers(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         with contextlib.suppress(OSError):
             self.wfile.write(b"retry: 100\n\n")
+            told = None
             while not self.server.refuses:
-                number += 1
-                sample = json.dumps(made_up_run.sample(number))
-                self.wfile.write(f"event: sample\nid: {number}\ndata: {sample}\n\n".encode())
+                if self.server.about is not told:
+                    told = self.server.about
+                    self.wfile.write(f"event: about\ndata: {json.dumps(told)}\n\n".encode())
+                if number < self.server.until:
+                    number += 1
+                    sample = json.dumps(self.server.sample(number))
+                    self.wfile.write(f"event: sample\nid: {number}\ndata: {sample}\n\n".encode())
                 time.sleep(0.1)
 
     def log_message(self, *_):
@@ -357,15 +401,19 @@ def serve(program_of_page, tmp_path):
             server = servers.enter_context(MadeUpServer(page.read_text()))
             threading.Thread(target=server.serve_forever, daemon=True).start()
             servers.callback(server.shutdown)
+            servers.callback(setattr, server, "refuses", True)  # So that what goes on ends.
             return server, f"http://127.0.0.1:{server.server_address[1]}/"
 
         yield serve
 
 
 def test_a_moment_stays_while_older_samples_are_thinned_out(serve, open_url):
-    page = open_url(serve(made_up_run.recording(count=2330))[1])
+    server, url = serve(made_up_run.recording(count=2330))
+    server.until = 2330
+    page = open_url(url)
     page.locator("#moment").fill("1000")
     held, when = shown(page), page.locator("#moment-text").inner_text()
+    server.until = math.inf
     wait_until(page, "Number(document.querySelector('#moment').max) < 2000")
     assert shown(page) == held and page.locator("#moment-text").inner_text() == when
     assert 400 < int(page.locator("#moment").input_value()) < 600
@@ -384,6 +432,83 @@ def test_a_page_that_was_refused_tries_again(serve, open_url):
     server.refuses = False
     page.wait_for_selector("#status[data-state='running']")
     wait_for_samples(page, before + 2)
+
+
+def test_a_refusal_that_comes_late_is_told(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    wait_for_samples(page, 122)
+    server.delay = lambda: time.sleep(1.5)  # Longer than until it is asked again at first.
+    server.refuses = True
+    wait_until(page, "document.querySelector('#status').innerText.includes('too many look on')")
+
+
+@pytest.fixture
+def another(program_of_page, tmp_path) -> str:
+    """The page of another plan."""
+    data = made_up_run.recording(count=30) | {"about": made_up_run.about(**ANOTHER), "live": True}
+    return made_up_run.write_page(program_of_page, data, tmp_path / "another.html").read_text()
+
+
+ANOTHER = {"model": "another", "generation": 2}
+
+
+def test_another_plan_leaves_focus_and_place(serve, open_url, another):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    page.focus("#span")
+    page.evaluate("scrollTo(0, 300)")
+    page.evaluate("""() => {
+        globalThis.told = [];
+        new MutationObserver(() => told.push(document.querySelector("#status").textContent.trim()))
+            .observe(document.body, {childList: true});
+    }""")
+    server.page, server.about = another, made_up_run.about(**ANOTHER)
+    wait_until(page, "document.querySelector('h1').innerText === 'another'")
+    assert page.evaluate("[document.activeElement.id, scrollY]") == ["span", 300]
+    assert page.evaluate("told") == [""]  # Only what changes in a status that is there is read out.
+    page.wait_for_selector("#status[data-state='running']")
+    wait_until(page, "document.querySelector('#status').innerText === 'Running.'")
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_recording_stays_when_another_plan_is_told_late(serve, open_url, another, tmp_path, refuses):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    let_go = threading.Event()
+    server.delay = let_go.wait
+    server.page, server.about = another, made_up_run.about(**ANOTHER)
+    until(page, lambda: len(server.times("/")) == 2, "the page of the other plan")
+    (tmp_path / "other.json").write_text(json.dumps(made_up_run.recording(count=60)))
+    page.set_input_files("#open", tmp_path / "other.json")
+    wait_until(page, "document.body.dataset.sample === '60'")
+    listeners, server.refuses = server.times("/events"), refuses
+    let_go.set()
+    page.wait_for_timeout(1500)  # In which it would come, or be asked for again.
+    assert page.locator("h1").inner_text() == "<b>made</b> up" and shown(page) == 60
+    assert server.times("/events") == listeners
+
+
+def test_another_plan_that_does_not_come_is_asked_for_less_and_less(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    page = open_url(url)
+    server.page, server.about = "no page", made_up_run.about(**ANOTHER)
+    until(page, lambda: len(server.times("/")) == 4, "the page of the other plan, three times")
+    assert server.times("/")[3] - server.times("/")[2] > 1.9
+
+
+def test_errors_that_come_while_a_button_is_held_are_shown_after_it(serve, open_url):
+    server, url = serve(made_up_run.recording())
+    server.until = 120
+    server.sample = lambda n: made_up_run.sample(n, errors=3, failures=[made_up_run.failure(99)])
+    page = open_url(url)
+    page.locator("#errors li button").first.hover()
+    page.mouse.down()
+    server.until = 121  # The last one.
+    wait_for_samples(page, 121)
+    assert page.locator("#errors li").count() == 2
+    page.mouse.up()
+    wait_until(page, "document.querySelectorAll('#errors li').length === 3")
 
 
 # Pipelines

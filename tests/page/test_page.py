@@ -353,6 +353,11 @@ def test_the_timeline_shows_the_trace(page):
     assert timeline.locator(".span").first.bounding_box()["width"] == pytest.approx(width, rel=0.1)
 
 
+def test_a_rate_that_is_not_known_is_not_told(open_page):
+    timeline = open_page(report(period_seconds=0)).locator("#section-timeline").inner_text()
+    assert "12 frames came out in it, 960 a second." in timeline
+
+
 def test_a_call_that_ends_after_the_trace_counts_until_there(open_page):
     made = report()
     made["trace"]["lanes"][0]["spans"] = [{"frame": 0, "ready": 0, "start": 0, "end": 10 * made["trace"]["seconds"]}]

@@ -88,8 +88,9 @@ function keys(network, element, search, details) {
   });
 }
 
-export function listen(network, element, search, details) {
+/** Until `left`, an AbortSignal: what the window listens for would hold a drawing that is no longer shown. */
+export function listen(network, element, search, details, left) {
   pointers(network, element);
   keys(network, element, search, details);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => network.retheme());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => network.retheme(), { signal: left });
 }

@@ -73,6 +73,8 @@ async function refusalOf(answer) {
   return typeof said?.error === "string" ? said.error : `answer ${answer.status}`;
 }
 
+let current = null; // The Live that is shown.
+
 /** What is looked at: the newest sample, or one that the slider names. */
 class Live {
   constructor(data) {
@@ -213,6 +215,12 @@ class Live {
     this.status.dataset.state = state;
   }
 
+  /** Empties the status and fills it a frame later: a status that comes with its text is not read out. */
+  announce() {
+    this.status.textContent = "\u00a0"; // As high as a line, so that nothing moves.
+    requestAnimationFrame(() => setTimeout(() => this.showStatus()));
+  }
+
   save() {
     const name = `${this.recording.about.model.replace(/[^\w.-]+/g, "_")}.html`;
     const url = URL.createObjectURL(new Blob([toPage(this.recording)], { type: "text/html" }));
@@ -225,8 +233,7 @@ class Live {
   async open(file) {
     if (!file) return;
     try {
-      showRecording(readRecording(await file.text()));
-      this.close();
+      showInstead({ ...readRecording(await file.text()), live: false });
     } catch (error) {
       this.said.textContent = `'${file.name}': ${error.message}.`;
     }
@@ -266,16 +273,20 @@ class Live {
     this.watch = setInterval(() => Date.now() - this.heard > kSilence && !this.lost && hear(true), 1000);
   }
 
-  /** Listens again after a while, each time a longer one, and tells what the answer is in place of events. */
+  /** Listens again after a while, each time a longer one. */
+  later() {
+    this.showStatus();
+    this.next = setTimeout(() => this.listen(), this.wait);
+    this.wait = Math.min(2 * this.wait, kLate);
+  }
+
+  /** Tells what the answer is in place of events, and listens again later. */
   async askAgain() {
     this.close();
-    const { source } = this;
-    this.next = setTimeout(() => this.listen(), this.wait);
-    const refusal = await fetch("snapshot").then(refusalOf, () => "");
-    if (source !== this.source) return;
+    const refusal = await fetch("snapshot", { signal: AbortSignal.timeout(kSilence) }).then(refusalOf, () => "");
+    if (current !== this) return;
     this.refusal = refusal;
-    this.showStatus();
-    this.wait = Math.min(2 * this.wait, kLate);
+    this.later();
   }
 
   /** Another plan runs now, or another program: what was seen of the one before is over. */
@@ -283,11 +294,12 @@ class Live {
     this.close();
     try {
       const answer = await fetch(".");
-      showLive(readRecording(await answer.text()));
+      const data = readRecording(await answer.text());
+      if (current === this) showInstead(data);
     } catch {
+      if (current !== this) return;
       this.lost = true;
-      this.showStatus();
-      this.next = setTimeout(() => this.listen(), kSoon);
+      this.later();
     }
   }
 
@@ -296,23 +308,43 @@ class Live {
     clearInterval(this.watch);
     clearTimeout(this.next);
   }
+
+  /** Something else is shown in its place. */
+  leave() {
+    this.close();
+    this.view?.leave();
+  }
 }
 
 export function showLive(data) {
   const live = new Live(data);
-  live.build();
+  try {
+    live.build();
+  } catch (error) {
+    live.leave();
+    throw error;
+  }
+  current?.leave();
+  current = live;
   if (data.live) live.listen();
 }
 
-/** In place of the page that is there, which stays where the data is not what it should be. Throws a sentence. */
-function showRecording(data) {
+/** In place of the page that is there, which stays where the data is not what it should be. Focus and place stay. Throws a
+    sentence. */
+function showInstead(data) {
   const { title } = document,
+    { scrollY } = window,
+    focused = document.activeElement?.id,
     before = [...document.body.childNodes];
   try {
-    showLive({ ...data, live: false });
+    showLive(data);
+    current.announce();
   } catch {
     document.title = title;
     document.body.replaceChildren(...before);
     throw new Error(kNoRecording);
+  } finally {
+    document.getElementById(focused)?.focus({ preventScroll: true });
+    window.scrollTo(0, scrollY);
   }
 }

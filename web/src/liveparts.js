@@ -131,12 +131,14 @@ export function makeCpus(about) {
 }
 
 const kShown = 200;
+const kPressed = 100; // Milliseconds until errors look again whether one of their buttons is still pressed.
 
 export function makeErrors(about, go) {
   const list = make("ol", { class: "errors", id: "errors", reversed: true });
   const count = make("p", { class: "hint" });
   const element = section("Errors", count, list);
-  let shown = 0;
+  let shown = 0,
+    again = 0;
   const entry = (failure) => {
     const stage = about.stages.findIndex(({ name }) => name === failure.stage);
     return make(
@@ -166,7 +168,11 @@ export function makeErrors(about, go) {
     const { failures, missed } = recording,
       total = failures.length + missed;
     if (total === shown && shown > 0) return;
-    if (list.matches(":active")) return; // What is pressed must not move until it is let go.
+    clearTimeout(again);
+    if (list.matches(":active")) {
+      again = setTimeout(() => show(recording), kPressed); // What is pressed must not move until it is let go.
+      return;
+    }
     update(failures.slice(-kShown));
     const more = total - Math.min(kShown, failures.length);
     count.textContent = total === 0 ? "No frame has failed." : more > 0 ? `The last ones; ${more} more failed.` : "The last is the first.";

@@ -58,10 +58,11 @@ function axisOf(seconds) {
   return make("div", { class: "times", "aria-hidden": "true" }, ticks);
 }
 
-/** The excerpt's own rate, which need not be the one that was measured over many of its length. */
+/** The excerpt's own rate, which need not be the one that was measured over many of its length (0: not known). */
 function saidRate({ frames, seconds }, measured) {
   if (!frames) return "";
-  return ` ${counted(frames, "frame")} came out in it, ${rate(frames / seconds)} a second; measured in all: ${rate(1 / measured)}.`;
+  const came = ` ${counted(frames, "frame")} came out in it, ${rate(frames / seconds)} a second`;
+  return measured > 0 ? `${came}; measured in all: ${rate(1 / measured)}.` : `${came}.`;
 }
 
 export function timelineSection(model) {

@@ -50,7 +50,8 @@ function makeToolbar(network, search, colors) {
 }
 
 /** Puts the view at the end of `main`, which is in the document. `colors`: names for the choice, the first is taken
-    at first. `describe(network, panel, box)` fills the details, `sentence(network, box)` is what a screen reader says. */
+    at first. `describe(network, panel, box)` fills the details, `sentence(network, box)` is what a screen reader says.
+    Who takes the view out of the document calls leave(). */
 export function makeView(main, model, { colors, describe, sentence }) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const window_ = make(
@@ -74,8 +75,9 @@ export function makeView(main, model, { colors, describe, sentence }) {
     said.textContent = sentence(network, box);
     window_.dataset.selected = box ? box.nodes[0].id : "";
   });
-  const search = makeSearch(network);
-  listen(network, window_, search.input, panel);
+  const search = makeSearch(network),
+    left = new AbortController();
+  listen(network, window_, search.input, panel, left.signal);
   body.before(make("h2", { class: "unseen" }, "Network"), ...makeToolbar(network, search, colors));
   main.append(make("p", { class: "hint", id: "help" }, help(model.what)), said);
   const go = (id) => {
@@ -83,5 +85,5 @@ export function makeView(main, model, { colors, describe, sentence }) {
     window_.focus();
     window_.scrollIntoView({ block: "nearest" });
   };
-  return { network, panel, go };
+  return { network, panel, go, leave: () => left.abort() };
 }
