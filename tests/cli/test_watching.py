@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -168,14 +168,12 @@ def test_top_tells_a_loss_from_an_end(shown, program):
 
 def test_top_says_that_too_many_look_on(shown, penstock):
     host, port = shown[1].removeprefix("http://").strip("/").split(":")
-    onlookers = []
-    for _ in range(64):
-        onlookers.append(socket.create_connection((host, int(port)), timeout=60))
-        onlookers[-1].sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert onlookers[-1].recv(15) == b"HTTP/1.1 200 OK"
-    outcome = penstock("top", f"{host}:{port}", "--once")
-    for onlooker in onlookers:
-        onlooker.close()
+    with ExitStack() as onlookers:
+        for _ in range(64):
+            onlooker = onlookers.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            onlooker.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert onlooker.recv(15) == b"HTTP/1.1 200 OK"
+        outcome = penstock("top", f"{host}:{port}", "--once")
     assert outcome.code == 1 and "too many connections are open" in outcome.error
 
 
