@@ -267,7 +267,7 @@ import multiprocessing
 
 
 def by_two(x):
-    with multiprocessing.Pool(2) as pool:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
         return np.array([sum(pool.map(int, [x[0], x[1]]))], np.float32)
 
 

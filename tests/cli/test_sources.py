@@ -357,6 +357,30 @@ def test_an_input_of_bytes_takes_the_files_themselves(penstock, well, tmp_path):
     assert "expected at most 4000 bytes, found 4001" in penstock("run", "app.yaml", "--input", "file=large.ppm").error
 
 
+def test_of_an_input_of_bytes_a_folder_without_files_is_named(penstock, tmp_path):
+    (tmp_path / "app.yaml").write_text(DECODES)
+    (tmp_path / "empty").mkdir()
+    told = "input 'file': folder 'empty': expected files, one for each frame; found "
+    assert penstock("run", "app.yaml", "--input", "file=empty").error.startswith(told + "none: put them there, or")
+    (tmp_path / "empty/all.npz").touch()
+    error = penstock("run", "app.yaml", "--input", "file=empty").error
+    assert error.startswith(told + "others alone, such as 'all.npz': put")
+
+
+def test_of_an_input_of_bytes_models_and_sounds_are_bytes_too(penstock, well, tmp_path):
+    (tmp_path / "app.yaml").write_text(DECODES)
+    (tmp_path / "a.onnx").write_bytes(b"P6 2 2 255 " + bytes(range(12)))
+    out = well("run", "app.yaml", "--input", "file=a.onnx", "--output", "-").out
+    assert json.loads(out)["outputs"]["image"][1][1] == [9, 10, 11]
+    for rate in (8000, 16000):
+        write_sound(tmp_path / f"{rate}.wav", [[16384]] * 4, rate=rate)
+    both = ("--input", "file=8000.wav", "--input", "file=16000.wav")
+    assert "sounds differ" not in penstock("run", "app.yaml", *both).err
+    for option in ("--sample-rate", "--hop"):
+        error = penstock("run", "app.yaml", "--input", "file=8000.wav", option, "8000").error
+        assert error.startswith(f"{option}: is for a sound")
+
+
 def test_channels_are_kept_where_the_input_has_them_and_averaged_where_not(well, tmp_path):
     write_sound(tmp_path / "s.wav", [[0, 16384], [-16384, 0], [8192, 8192]])
     left, right = [0, -0.5, 0.25], [0.5, 0, 0.25]

@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -166,16 +166,49 @@ def test_top_tells_a_loss_from_an_end(shown, program):
         assert "the connection was lost" in top.stderr.read()
 
 
+def test_top_hears_of_an_end_that_comes_while_it_reads_a_snapshot(program):
+    """A server that ends when it is asked for the second one."""
+    at_end = threading.Event()
+    snapshots = []
+
+    class Ending(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path == "/snapshot":
+                snapshots.append(self.path)
+                if len(snapshots) > 1:
+                    at_end.set()
+                    return
+            self.send_response(200)
+            self.end_headers()
+            if self.path == "/snapshot":
+                self.wfile.write(b'{"about": {}, "sample": {"closed": null}}')
+                return
+            self.wfile.write(b"retry: 1000\n\n")
+            assert at_end.wait(60)
+            self.wfile.write(b"event: end\ndata: {}\n\n")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ending) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with started(program, "top", f"127.0.0.1:{server.server_address[1]}", "--json", "--interval", "0.1") as top:
+                _, error = top.communicate(timeout=60)
+        finally:
+            at_end.set()
+            server.shutdown()
+    assert top.returncode == 0 and "it has ended" in error
+
+
 def test_top_says_that_too_many_look_on(shown, penstock):
     host, port = shown[1].removeprefix("http://").strip("/").split(":")
-    onlookers = []
-    for _ in range(64):
-        onlookers.append(socket.create_connection((host, int(port)), timeout=60))
-        onlookers[-1].sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert onlookers[-1].recv(15) == b"HTTP/1.1 200 OK"
-    outcome = penstock("top", f"{host}:{port}", "--once")
-    for onlooker in onlookers:
-        onlooker.close()
+    with ExitStack() as onlookers:
+        for _ in range(64):
+            onlooker = onlookers.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            onlooker.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert onlooker.recv(15) == b"HTTP/1.1 200 OK"
+        outcome = penstock("top", f"{host}:{port}", "--once")
     assert outcome.code == 1 and "too many connections are open" in outcome.error
 
 

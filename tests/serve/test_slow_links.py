@@ -5,6 +5,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,14 @@ def model(tmp_path: Path) -> Path:
     return save(tmp_path / "mean.onnx", [mean], [value("frame", [FLOATS])], [value("out", [1])])
 
 
+@pytest.fixture
+def server(model: Path) -> Iterator[Server]:
+    started = Server(str(model))
+    yield started
+    started.process.kill()
+    started.process.wait()
+
+
 def outcomes(what: Path, frames: int = FRAMES) -> list[dict]:
     command = [str(find_program()), "run", str(what), "--frames", str(frames), "--output", "-"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
@@ -63,16 +72,15 @@ def outcomes(what: Path, frames: int = FRAMES) -> list[dict]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_worker_behind_a_slow_link_loses_no_frame(tmp_path, model):
-    worker = Server("--cache", str(tmp_path / "cache"), command="worker")
-    link = SlowLink(worker.address)
+def test_a_worker_behind_a_slow_link_loses_no_frame(worker, model):
+    started = worker()
+    link = SlowLink(started.address)
     answers = outcomes(split(model, "--devices", f"{link.address}/cpu:0"))
     assert [list(answer.get("outputs", answer)) for answer in answers] == [["out"]] * FRAMES
-    assert worker.end() == 0
+    assert started.end() == 0
 
 
-def test_a_server_behind_a_slow_link_loses_no_frame(tmp_path, model):
-    server = Server(str(model))
+def test_a_server_behind_a_slow_link_loses_no_frame(tmp_path, server):
     link = SlowLink(server.address)
     app = tmp_path / "app.yaml"
     app.write_text(
@@ -83,7 +91,7 @@ def test_a_server_behind_a_slow_link_loses_no_frame(tmp_path, model):
     assert server.end() == 0
 
 
-def test_a_tensor_of_a_worker_behind_a_slow_link_is_waited_for_while_it_comes(tmp_path):
+def test_a_tensor_of_a_worker_behind_a_slow_link_is_waited_for_while_it_comes(tmp_path, worker):
     """It is read on another worker and here, and takes far longer than the patience."""
     nodes = [
         helper.make_node("Mul", ["frame", "ones"], ["middle"]),
@@ -93,9 +101,9 @@ def test_a_tensor_of_a_worker_behind_a_slow_link_is_waited_for_while_it_comes(tm
     ]
     ones = np.ones(200_000, np.float32)
     file = save(tmp_path / "wide.onnx", nodes, [value("frame", [1])], [value("out", [1])], ones=ones)
-    first, second = (Server("--cache", str(tmp_path / name), command="worker") for name in "ab")
+    first, second = worker(), worker()
     link = SlowLink(first.address, rate=400_000, each=True)
     devices = f"{link.address}/cpu:0,{second.address}/cpu:0,cpu:0"
     answers = outcomes(split(file, "--cut", "middle", "--cut", "left", "--devices", devices), frames=2)
     assert [list(answer.get("outputs", answer)) for answer in answers] == [["out"]] * 2, answers
-    assert [worker.end() for worker in (first, second)] == [0, 0]
+    assert [one.end() for one in (first, second)] == [0, 0]

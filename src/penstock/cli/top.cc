@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -214,27 +215,53 @@ Status show(const TopOptions& options, const Json& snapshot) {
   return {};
 }
 
-void pause(double seconds) {
+using Seconds = std::chrono::duration<double>;
+using Moment =
+    std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double, std::nano>>;
+
+Moment in(Seconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+
+void pause(Moment end) {
   constexpr auto kStep = std::chrono::milliseconds(50);  // Between looks at signals.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (!interrupted() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(kStep);
 }
 
-/// Whether it ended within the time until the next look, and said so.
-bool hears_end(const TopOptions& options, const std::vector<http::Header>& headers) {
-  const auto begin = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> time(options.interval_s);
-  constexpr std::chrono::duration<double> kMost = std::chrono::hours(1);  // Of what is kept of it.
-  const auto events = concat("/events?after=", UINT64_MAX);               // What comes from now on.
-  const auto heard = http::get(
-      bare(options.address), events, headers,
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(time, kMost)), interrupted);
-  if (heard && heard->body.find("event: end\n") != std::string::npos) return true;
-  const std::chrono::duration<double> left = begin + time - std::chrono::steady_clock::now();
-  pause(left.count());
-  return false;
-}
+/// Hears of the end, on a connection that is open while snapshots are read and shown.
+class Ending {
+ public:
+  Ending(const TopOptions& options, const std::vector<http::Header>& headers)
+      : options_(options), headers_(headers) {}
+
+  /// Where there is no connection, or it was lost.
+  Status listen() {
+    if (events_ && !events_->ended()) return {};
+    const auto target = concat("/events?after=", UINT64_MAX);  // What comes from now on.
+    PENSTOCK_TRY(events_, http::Listener::start(bare(options_.address), target, headers_));
+    constexpr auto kToBegin = std::chrono::seconds(1);
+    events_->wait_for("retry:", kToBegin, interrupted);
+    return {};
+  }
+  /// By then; at once where there is no connection.
+  bool hears_end(Moment then) {
+    constexpr Seconds kMost = std::chrono::hours(1);  // Of what a wait takes.
+    while (events_) {
+      const Seconds wanted = then - std::chrono::steady_clock::now();
+      const auto left = std::clamp(wanted, Seconds(0), kMost);
+      const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(left);
+      if (events_->wait_for("event: end\n", time, interrupted)) return true;
+      if (events_->ended() || interrupted() || left < kMost) return false;
+    }
+    return false;
+  }
+
+ private:
+  const TopOptions& options_;
+  const std::vector<http::Header>& headers_;
+  std::optional<http::Listener> events_;
+};
 
 int tell_end() {
   std::fputs("penstock: it has ended\n", stderr);
@@ -258,16 +285,22 @@ Result<int> tell_loss(const TopOptions& options, const Error& error, const Json&
 Result<int> run(const TopOptions& options) {
   PENSTOCK_TRY(const auto headers, headers_of(options));
   const InterruptGuard guard;
+  Ending ending(options, headers);
   Json last;
   while (!interrupted()) {
+    if (!options.once) PENSTOCK_CHECK_OK(ending.listen());
     auto snapshot = read_snapshot(options, headers);
     if (!snapshot && snapshot.error().code == Code::kUnavailable) {
-      return tell_loss(options, snapshot.error(), last);
+      constexpr Seconds kOnItsWay{1};
+      return ending.hears_end(in(kOnItsWay)) ? tell_end()
+                                             : tell_loss(options, snapshot.error(), last);
     }
     PENSTOCK_TRY(last, std::move(snapshot));
     PENSTOCK_CHECK_OK(show(options, last));
     if (options.once) return kOk;
-    if (hears_end(options, headers)) return tell_end();
+    const auto next = in(Seconds(options.interval_s));
+    if (ending.hears_end(next)) return tell_end();
+    pause(next);
   }
   return interrupt_code();
 }

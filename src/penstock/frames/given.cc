@@ -117,8 +117,12 @@ Status add_archive(const Infos& inputs, const Names& states, const fs::path& fil
   return {};
 }
 
-bool is_sound(const std::string& text) {
-  return has_wav_suffix(text.substr(text.find('=') + 1));
+/// The file of a "NAME=FILE" that is taken as a sound: of an input of bytes none is.
+std::optional<std::string> sound_of(const Infos& inputs, const std::string& text) {
+  const auto named = input_of(inputs, text);
+  if (!named || takes_bytes(inputs[*named].type)) return std::nullopt;
+  auto file = text.substr(inputs[*named].name.size() + 1);
+  return has_wav_suffix(file) ? std::optional(std::move(file)) : std::nullopt;
 }
 
 /// With '_' for what is not a letter, digit, '.', '_' or '-'.
@@ -264,12 +268,14 @@ bool has_files(const SourceOptions& options) {
   return !options.files.empty() || !options.all.empty();
 }
 
-void note_rates(const SourceOptions& options) {
+void note_rates(const Infos& inputs, const SourceOptions& options) {
+  const Infos known = nameable(inputs, options);
   std::map<std::uint32_t, std::string> files;  // The first of each rate.
   for (const auto& text : options.files) {
-    auto file = text.substr(text.find('=') + 1);
-    const auto sound = is_sound(text) ? WavFile::open(file) : Result<WavFile>(WavFile());
-    if (sound && sound->rate() > 0) files.try_emplace(sound->rate(), std::move(file));
+    auto file = sound_of(known, text);
+    if (!file) continue;
+    const auto sound = WavFile::open(*file);
+    if (sound && sound->rate() > 0) files.try_emplace(sound->rate(), *std::move(file));
   }
   if (files.size() < 2 || options.sound.sample_rate > 0) return;
   const auto told = [](const auto& one) {
@@ -315,11 +321,12 @@ Result<GivenInputs> read_given(const Infos& inputs, const SourceOptions& options
                             "' from standard input ('-') or from files, found both");
   }
   const auto& [hop, sample_rate] = options.sound;
+  const auto is_sound = [&](const auto& text) { return sound_of(known, text).has_value(); };
   if ((hop > 0 || sample_rate > 0) && std::ranges::none_of(options.files, is_sound)) {
     return invalid_argument(hop > 0 ? "--hop" : "--sample-rate",
                             ": is for a sound: expected --input NAME=FILE.wav, found none");
   }
-  note_rates(options);
+  note_rates(inputs, options);
   if (!options.all.empty()) {
     Columns more;
     if (ending_of(options.all) == ".npz") {

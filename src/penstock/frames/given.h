@@ -57,7 +57,7 @@ bool has_files(const SourceOptions& options);
 Result<std::size_t> input_of(const std::vector<plan::TensorInfo>& inputs, const std::string& text);
 
 /// Warns of sounds that have several sample rates, where none is expected.
-void note_rates(const SourceOptions& options);
+void note_rates(const std::vector<plan::TensorInfo>& inputs, const SourceOptions& options);
 
 /// The files and folders that are named, standard input left out, nor what names no input.
 std::vector<std::filesystem::path> paths_of(const std::vector<plan::TensorInfo>& inputs,

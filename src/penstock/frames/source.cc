@@ -104,7 +104,7 @@ Result<Source> Source::open_streams(const std::vector<plan::TensorInfo>& inputs,
                                     const SourceOptions& options, int most) {
   PENSTOCK_TRY(const auto streams, by_stream(inputs, options, most));
   if (streams.size() == 1) return open(inputs, options);
-  note_rates(options);
+  note_rates(inputs, options);
   Source source;
   std::uint64_t longest = 0;
   for (const auto& of_stream : streams) {

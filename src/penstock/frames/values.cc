@@ -90,12 +90,13 @@ Result<Tensor> read_value(const fs::path& file, const plan::TensorInfo& info) {
         .within({Where::kFile, file.string()});
   }
   if (suffix == ".npy") return read_npy(file, info.type.dtype);
-  if (suffix == ".pb" || suffix == ".onnx") return read_pb(file, info.type);
+  if (suffix == ".pb") return read_pb(file, info.type);
   if (takes_bytes(info.type)) {
     auto bytes = read_bytes(file, info.type.dims.front());
     if (!bytes) return std::move(bytes).error().within({Where::kFile, file.string()});
     return bytes;
   }
+  if (suffix == ".onnx") return read_pb(file, info.type);
   if (has_image_suffix(file)) return read_image(file, info.type);
   return invalid_argument("expected a name ending in ", kEndings, about_kind(file))
       .within({Where::kFile, file.string()});
@@ -158,7 +159,8 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
   if (error) return no_folder(path, error);
   if (folder->names.empty()) {
     return not_found(
-        "folder '", path.string(), "': expected files ending in ", kEndings,
+        "folder '", path.string(), "': expected files",
+        takes_bytes(info.type) ? "" : concat(" ending in ", kEndings),
         ", one for each frame; found ", other.empty() ? "none" : "others alone, such as '", other,
         other.empty() ? "" : "'", ": put them there, or give ",
         sound.empty() ? "a file" : in_blocks(info.name, path / sound),

@@ -2,7 +2,6 @@
 #include "penstock/pipeline/drift.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "penstock/base/quantile.h"
 
@@ -17,19 +16,33 @@ constexpr double kLeastBusy = 0.5;          ///< Of what does not wait most of t
 
 }  // namespace
 
-void DriftWatch::see(Clock::time_point now, const Durations& all, std::size_t instances) {
+double share_of_frame(const std::vector<std::uint64_t>& calls) {
+  std::uint64_t count = 0, frames = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    count += calls[i];
+    frames += calls[i] * (i + 1);
+  }
+  return frames == 0 ? 0 : static_cast<double>(count) / static_cast<double>(frames);
+}
+
+void DriftWatch::see(Clock::time_point now, const Durations& all,
+                     const std::vector<std::uint64_t>& calls, std::size_t instances) {
   if (now - begin_ < kWindow) return;
   const auto seen = all.since(before_).quantiles();
   if (seen.count < kFewestFrames) return;
   const std::chrono::duration<double, std::nano> time = now - begin_;
   medians_.push_back(seen.p50_ns);
-  shares_.push_back(seen.sum_ns / (time.count() * static_cast<double>(instances)));
+  auto of_window = calls;
+  for (std::size_t i = 0; i < calls_before_.size(); ++i) of_window[i] -= calls_before_[i];
+  const double computed_ns = seen.sum_ns * share_of_frame(of_window);
+  shares_.push_back(computed_ns / (time.count() * static_cast<double>(instances)));
   if (medians_.size() > kWindows) {
     medians_.pop_front();
     shares_.pop_front();
   }
   begin_ = now;
   before_ = all;
+  calls_before_ = calls;
 }
 
 double DriftWatch::busy() const {

@@ -13,19 +13,22 @@ constexpr double kPredicted = 10.0 * kMillisecond;
 
 class DriftTest : public ::testing::Test {
  protected:
-  /// So many frames of so many milliseconds, then a look so many seconds later.
-  std::optional<Drift> look(double seconds, int frames, double milliseconds) {
+  /// So many frames of so many milliseconds, then a look so many seconds later. `batch`: how many
+  /// frames a call holds.
+  std::optional<Drift> look(double seconds, int frames, double milliseconds, int batch = 1) {
     for (int i = 0; i < frames; ++i) {
       histogram_.record(static_cast<std::int64_t>(milliseconds * kMillisecond));
     }
     now_ += std::chrono::duration_cast<DriftWatch::Clock::duration>(
         std::chrono::duration<double>(seconds));
-    watch_.see(now_, Histogram::durations({&histogram_}), 1);
+    calls_[static_cast<std::size_t>(batch - 1)] += static_cast<std::uint64_t>(frames / batch);
+    watch_.see(now_, Histogram::durations({&histogram_}), calls_, 1);
     return watch_.against(kPredicted, watch_.busy());
   }
 
   DriftWatch watch_;
   Histogram histogram_;
+  std::vector<std::uint64_t> calls_ = std::vector<std::uint64_t>(8);
   DriftWatch::Clock::time_point now_ = DriftWatch::Clock::now();
 };
 
@@ -67,6 +70,15 @@ TEST_F(DriftTest, OfAPipelineThatWaitsMostOfTheTimeNothingIsBeyondTheNoise) {
   EXPECT_NEAR(drift->ratio, 1.5, 0.05) << "told all the same";
   EXPECT_FALSE(drift->beyond_noise);
   EXPECT_TRUE(watch_.against(kPredicted, 0.9)->beyond_noise) << "another stage has no time to wait";
+}
+
+TEST_F(DriftTest, ACallOfSeveralFramesMakesTheStageBusyOnce) {
+  for (int i = 0; i < 3; ++i) look(1, 60, 15);
+  EXPECT_NEAR(watch_.busy(), 0.9, 0.04);
+  std::optional<Drift> drift;
+  for (int i = 0; i < 3; ++i) drift = look(1, 80, 15, 8);
+  EXPECT_NEAR(watch_.busy(), 0.15, 0.02) << "of 10 calls";
+  EXPECT_FALSE(drift->beyond_noise);
 }
 
 TEST_F(DriftTest, SlowFramesAmongOthersAreNone) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "penstock/pipeline/drift.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/worker.h"
 
@@ -22,17 +23,22 @@ double of_all_frames(const Quantiles& phase, std::uint64_t frames) {
 }
 
 double busy_ns(const StageStats& stats) {
-  std::uint64_t calls = 0, frames = 0;
-  for (std::size_t i = 0; i < stats.calls.size(); ++i) {
-    calls += stats.calls[i];
-    frames += stats.calls[i] * (i + 1);
-  }
-  if (frames == 0) return 0;
   // Where the gathering of inputs was not measured, it is in the run's time.
   const double sum_ns = stats.compute_infer.sum_ns + stats.compute_input.sum_ns +
                         of_all_frames(stats.compute_output, stats.compute_infer.count) +
                         of_all_frames(stats.transfer, stats.compute_infer.count);
-  return sum_ns * static_cast<double>(calls) / static_cast<double>(frames);
+  return sum_ns * share_of_frame(stats.calls);
+}
+
+/// StageStats::calls
+std::vector<std::uint64_t> calls_of(const std::vector<const Worker*>& workers) {
+  std::vector<std::uint64_t> calls(workers.front()->meter.calls.size());
+  for (const Worker* worker : workers) {
+    for (std::size_t n = 0; n < calls.size(); ++n) {
+      calls[n] += worker->meter.calls[n].load(std::memory_order_relaxed);
+    }
+  }
+  return calls;
 }
 
 InstanceStats stats_of(const Worker& worker, const device::Device& device) {
@@ -59,7 +65,8 @@ double watch_drift(const State& state) {
     const auto workers = measured_workers(state, *stage);
     std::vector<const Histogram*> parts;
     for (const Worker* worker : workers) parts.push_back(&worker->meter.compute_infer);
-    stage->drift.see(DriftWatch::Clock::now(), Histogram::durations(parts), workers.size());
+    stage->drift.see(DriftWatch::Clock::now(), Histogram::durations(parts), calls_of(workers),
+                     workers.size());
     busiest = std::max(busiest, stage->drift.busy());
   }
   return busiest;
@@ -76,11 +83,8 @@ StageStats stats_of(const State& state, const Stage& stage, double busiest) {
       join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
   stats.replicas = static_cast<int>(workers.size());
   stats.lanes = static_cast<int>(workers.front()->lanes());
-  stats.calls.resize(workers.front()->meter.calls.size());
+  stats.calls = calls_of(workers);
   for (const Worker* worker : workers) {
-    for (std::size_t n = 0; n < stats.calls.size(); ++n) {
-      stats.calls[n] += worker->meter.calls[n].load(std::memory_order_relaxed);
-    }
     stats.surplus += worker->meter.surplus.load(std::memory_order_relaxed);
     stats.frames += worker->meter.frames.load(std::memory_order_relaxed);
     stats.errors += worker->meter.errors.load(std::memory_order_relaxed);

@@ -13,6 +13,7 @@ namespace penstock::watch {
 namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(500);
+constexpr const char* kEnd = "event: end\ndata: {}\n\n";
 
 std::string event_of(const char* name, std::uint64_t id, const std::string& data) {
   return concat("event: ", name, "\nid: ", id, "\ndata: ", data, "\n\n");
@@ -37,7 +38,7 @@ void Recorder::stop() {
   look();
   const std::scoped_lock lock(mutex_);
   stopped_ = true;
-  tell("event: end\ndata: {}\n\n");
+  tell(kEnd);
   listeners_.clear();
 }
 
@@ -100,7 +101,11 @@ void Recorder::listen(const http::Responder& responder, std::uint64_t after) {
   for (const auto& text : history_.since(after, kRoom)) {
     stream.write(event_of("sample", text.number, text.json));
   }
-  if (!stopped_) listeners_.push_back(std::move(stream));
+  if (stopped_) {
+    stream.write(kEnd);
+  } else {
+    listeners_.push_back(std::move(stream));
+  }
 }
 
 std::string Recorder::page(bool live) const {

@@ -14,8 +14,10 @@
 #include "penstock/base/hash.h"
 #include "penstock/gateway/watching.h"
 #include "penstock/http/get.h"
+#include "penstock/http/server.h"
 #include "penstock/watch/doors.h"
 #include "penstock/watch/history.h"
+#include "penstock/watch/recorder.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_remote.h"
 #include "tests/support/temporary_folder.h"
@@ -148,6 +150,33 @@ TEST_F(WatchTest, GoesOnWhereALookFindsNoMemory) {
     sample = Json::parse(ask(*watching, "/snapshot").body)["sample"];
   }
   EXPECT_GT(sample["skipped"], 0);
+}
+
+TEST_F(WatchTest, TellsTheEndToWhoeverListens) {
+  const auto watching = watched({.page = true});
+  auto events = http::Listener::start(watching->address(), "/events", {});
+  ASSERT_TRUE(events) << events.error().message();
+  EXPECT_TRUE(events->wait_for("retry:", kSoon));
+  EXPECT_FALSE(events->wait_for("event: end\n", std::chrono::milliseconds(10)));
+  EXPECT_FALSE(events->ended());
+  ASSERT_TRUE(watching->stop());
+  EXPECT_TRUE(events->wait_for("event: end\n", kSoon));
+  EXPECT_FALSE(events->wait_for("event: end\n", kSoon)) << "once";
+  EXPECT_TRUE(events->ended());
+}
+
+TEST_F(WatchTest, TellsTheEndToWhoeverListensAfterIt) {
+  const auto recorder = std::make_shared<Recorder>(pipeline_, "");
+  ASSERT_TRUE(recorder->start());
+  recorder->stop();
+  http::Router router;
+  router.add("GET", "/events", {},
+             [&](const http::Request&, const http::Responder& to) { recorder->listen(to, 0); });
+  const auto server = http::Server::start({.address = "127.0.0.1:0"}, std::move(router));
+  ASSERT_TRUE(server) << server.error().message();
+  const auto answer = http::get((*server)->address(), "/events", {}, kSoon);
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_THAT(answer->body, ::testing::EndsWith("event: end\ndata: {}\n\n"));
 }
 
 TEST_F(WatchTest, ShowsTheCpusOfThisMachineOnly) {
