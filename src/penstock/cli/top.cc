@@ -307,7 +307,8 @@ Result<int> run(const TopOptions& options) {
 
 constexpr const char* kTopFooter =
     R"(Shows what the page of 'penstock run --page' or 'bench --page' shows, until that ends or Ctrl-C. Where
-the connection is lost before the end, the exit code is 1. On a terminal the text stays in its place; elsewhere one stands behind the other.
+the connection is lost before the end, the exit code is 1. On a terminal the text stays in its place;
+elsewhere one stands behind the other.
 
 Examples:
   penstock top                                        what runs with --page and no address

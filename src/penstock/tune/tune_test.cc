@@ -768,15 +768,21 @@ TEST(SteadyTraceTest, HoldsWholePeriodsBeforeThePipelineRanEmpty) {
   EXPECT_DOUBLE_EQ(trace.lanes[0].spans.front().ready, -0.001);
 }
 
-TEST(SteadyTraceTest, HasTheRateThatWasMeasured) {
-  // Bursts of 20 frames, a millisecond each, with 20 ms between them: 500 frames a second.
+/// 200 frames of a millisecond each, and so many nanoseconds of pause behind every `frames`.
+std::vector<pipeline::WorkerSpans> bursts(std::uint64_t frames, std::int64_t pause_ns) {
   auto workers = steady_worker(200, 0, 0);
   for (auto& span : workers[0].kept) {
-    const auto later = static_cast<std::int64_t>(span.frame / 20) * 20'000'000;
+    const auto later = static_cast<std::int64_t>(span.frame / frames) * pause_ns;
     span.ready_ns += later;
     span.start_ns += later;
     span.end_ns += later;
   }
+  return workers;
+}
+
+TEST(SteadyTraceTest, HasTheRateThatWasMeasured) {
+  // 20 ms and then 20 without a frame: 500 frames a second.
+  const auto workers = bursts(20, 20'000'000);
   const auto trace = steady_trace(workers, 4, 500);
   EXPECT_NEAR(trace.frames / trace.seconds, 500, 50);
   EXPECT_GT(trace.frames, 12);
@@ -784,13 +790,7 @@ TEST(SteadyTraceTest, HasTheRateThatWasMeasured) {
 
 TEST(SteadyTraceTest, LeavesOutTheTurnsOfOthers) {
   // Ten frames, then the others' turn of 50 ms: no 24 frames come without one.
-  auto workers = steady_worker(200, 0, 0);
-  for (auto& span : workers[0].kept) {
-    const auto later = static_cast<std::int64_t>(span.frame / 10) * 50'000'000;
-    span.ready_ns += later;
-    span.start_ns += later;
-    span.end_ns += later;
-  }
+  const auto workers = bursts(10, 50'000'000);
   const auto trace = steady_trace(workers, 4, 1000);
   EXPECT_EQ(trace.frames, 9);
   EXPECT_DOUBLE_EQ(trace.seconds, 0.009);
