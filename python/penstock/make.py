@@ -207,6 +207,7 @@ def build(
     shapes: Mapping[str, Shape] | None = None,
     constants: Mapping[str, Constant] | None = None,
     states: Mapping[str, State] | None = None,
+    batch: int | str | None = None,
     frames: Iterable[Any] | None = None,
     functions: Sequence[Function] = (),
     seed: int = 0,
@@ -247,6 +248,8 @@ def build(
     standby: with ``hosts``, each stage gets a device of another host that takes over its frames.
     most_parts: parts to measure, whole networks and the simple ways besides; without, what the budget allows.
     states: as for :func:`split`; what writes one has one instance, and frames are a sequence.
+    batch: frames that one call of a stage may take, where measuring says that this is faster: ``8``, or ``"auto"``
+        (8). Without, each takes one. For throughput only; an application says so at its networks.
     frames: what is measured and compared with, by input, ``[{"x": array}, ...]``, or of an only input the arrays, as
         of ``penstock.io.wav`` where it is [samples] (of [1,samples]: ``[block[None] for block in wav(...)]``); inputs
         that a frame leaves out are random, and so is all without frames.
@@ -264,7 +267,7 @@ def build(
     given = functions_of(functions)
     options = _split_options(
         {key: value for key, value in locals().items() if key != "backend_options"}
-        | dict.fromkeys(("pins", "backend_options", "pinned", "batch", "standby"))
+        | dict.fromkeys(("pins", "backend_options", "pinned", "standby"))
         | {"cuts": (), "annotations": False, "replicas": 1, "backend": "onnxruntime"},
         goal=goal,
         budget=budget,

@@ -185,6 +185,7 @@ Result<BuildRequest> to_build_request(nb::handle model, const Options& options) 
     return invalid_argument("tolerance: expected a number above 0, found ", *build.tolerance);
   }
   build.random = to_random(options);
+  PENSTOCK_TRY(build.most_frames, tune::to_most_frames(request.model.split.batches));
   build.refresh = options.get<bool>("refresh");
   build.progress = to_progress(options.get<nb::object>("progress"));
   build.warn = [](const std::string& what) {

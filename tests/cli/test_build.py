@@ -318,6 +318,72 @@ def test_the_faster_backend_of_each_part_is_chosen(build, well, chain, cpu, synt
     assert well("verify", tmp_path / "built.penstock", "--model", chain, "--json").json["ok"] is True
 
 
+def batches_of(well, package):
+    stages = well("show", package, "--json").json["stages"]
+    return [stage["batch"]["frames"] for stage in stages]
+
+
+def test_calls_of_several_frames_are_used_where_they_are_faster(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-3}})  # Of a call, however many frames it has.
+    options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4")
+    report = build(chain, *options)
+    assert report["chosen"] == "synthetic_a on each device, up to 4 frames in a call"
+    (alone,) = (way for way in report["ways"] if way["name"] == "synthetic_a on each device")
+    assert alone["failure"] == ""
+    package = tmp_path / "built.penstock"
+    assert batches_of(well, package) == [4]
+    assert well("verify", package, "--model", chain, "--json").json["ok"] is True
+    # No bound of calls of one frame is one of these; nor is their time foretold, which hangs on how many come.
+    assert report["lower_bound_seconds"] == 0
+    assert sum(node["seconds"] for node in report["nodes"]) < 3e-3
+    again = build(chain, *options, package="again.penstock")
+    assert (again["measured_plans"], again["chosen"]) == (0, report["chosen"])
+    assert batches_of(well, tmp_path / "again.penstock") == [4]
+    # What was chosen for calls of several frames is not the answer where none may have them.
+    build(chain, *options[:-2], package="alone.penstock")
+    assert batches_of(well, tmp_path / "alone.penstock") == [1]
+
+
+def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-3}})
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
+    model = save(tmp_path, "mixed", nodes, [value("x", [4])], [value("y", [4])])
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "auto")
+    assert batches_of(well, tmp_path / "built.penstock") == [1]
+    (note,) = (note for note in report["notes"] if "calls of several frames" in note)
+    assert "stage0: node 'mix': Softmax cannot take several frames in one call" in note
+
+
+def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*"}]})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4")
+    (batched,) = (way for way in report["ways"] if "frames in a call" in way["name"])
+    assert "wrong output" in batched["failure"]
+    assert batches_of(well, tmp_path / "built.penstock") == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--batch", "stage0=4"], "expected one number, N, auto or auto:N, without a stage or a wait"),
+        (["--batch", "4:2.5"], "without a stage or a wait"),
+        (["--batch", "4", "--goal", "latency"], "each waits for all; expected the goal throughput, found latency"),
+        (["--batch", "4", "--state", "y=x"], "frames of one stream with states come one after the other"),
+    ],
+)
+def test_calls_of_several_frames_that_cannot_be_are_refused(penstock, chain, tmp_path, options, told):
+    outcome = penstock("build", chain, *options, "-o", tmp_path / "p")
+    assert outcome.code == 1 and outcome.error.startswith("--batch: ") and told in outcome.error
+
+
+def test_calls_of_several_frames_are_not_for_a_build_over_hosts(penstock, chain, tmp_path):
+    hosts = tmp_path / "hosts.yaml"
+    hosts.write_text("penstock_hosts: 1\nhosts:\n  a:\n    address: localhost:1\n")
+    outcome = penstock("build", chain, "--hosts", hosts, "--batch", "4", "-o", tmp_path / "p")
+    assert outcome.code == 1
+    assert "calls of several frames: a build over hosts has no use for them" in outcome.error
+
+
 @pytest.mark.sweep(of=3)
 def test_a_latency_has_no_bound_of_the_period(build, well, chain, cpus, synthetic, tmp_path):
     if len(cpus) < 2:

@@ -121,6 +121,12 @@ def test_no_plan_is_wrong_for_random_numbers(well, double, tmp_path):
     assert any("RandomNormalLike" in note for note in report["notes"]), report["notes"]
 
 
+def test_an_application_says_at_its_networks_how_many_frames_a_call_takes(penstock, app, tmp_path):
+    outcome = penstock("build", write(tmp_path, app), "-o", "never", "--batch", "4")
+    assert outcome.code == 1
+    assert "--batch: is for a model; an application says 'batch: auto' at its networks" in outcome.error
+
+
 @pytest.mark.sweep(of=3)
 def test_what_the_application_says_stays(well, app, frames, tmp_path, cpu):
     app["nodes"]["net"] |= {"cuts": ["mul"], "devices": f"cpu:{cpu}"}

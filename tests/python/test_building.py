@@ -43,6 +43,19 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
 
 
 @pytest.mark.sweep(of=3)
+def test_a_call_may_take_several_frames(model: Path, tmp_path: Path) -> None:
+    package = tmp_path / "several.penstock"
+    device = f"cpu:{penstock.devices()['cpuset'][0]}"
+    with penstock.build(model, package, devices=device, budget=5, backends=["onnxruntime"], batch=4) as pipeline:
+        results = list(pipeline.stream(frame(i) for i in range(20)))
+    for i, result in enumerate(results):
+        np.testing.assert_allclose(result[0], expected(i))
+    report = penstock.explain(package)
+    tried = any("frames in a call" in way["name"] for way in report["ways"])
+    assert tried or any("calls of several frames" in note for note in report["notes"])
+
+
+@pytest.mark.sweep(of=3)
 def test_it_is_built_by_ones_own_frames(tmp_path: Path) -> None:
     """y = table[(i * i - 1000000) / 2000], where random integers are outside."""
     graph = onnx.parser.parse_model(
@@ -178,6 +191,10 @@ def test_mistakes_are_named(model: Path, tmp_path: Path) -> None:
         penstock.build(model, budget=0)
     with pytest.raises(penstock.InvalidArgument, match="most_parts: expected 0 or more, found -1"):
         penstock.build(model, most_parts=-1)
+    with pytest.raises(penstock.InvalidArgument, match="batch: .* expected the goal throughput, found latency"):
+        penstock.build(model, batch=4, goal="latency")
+    with pytest.raises(penstock.InvalidArgument, match="expected one number, N, auto or auto:N"):
+        penstock.build(model, batch="4:2.5")
     with pytest.raises(penstock.NotFound, match="backend 'tensorrt': there is none"):
         penstock.build(model, backends=["tensorrt"])
     with pytest.raises(penstock.NotFound, match=r"rules '.*none.json': no such file"):

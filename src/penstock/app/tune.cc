@@ -10,6 +10,7 @@
 #include "penstock/app/race.h"
 #include "penstock/app/recording.h"
 #include "penstock/app/tuning.h"
+#include "penstock/base/option_name.h"
 #include "penstock/base/run_in_thread.h"
 #include "penstock/device/grouping.h"
 #include "penstock/device/topology.h"
@@ -270,6 +271,11 @@ Result<tune::Report> build_app(const App& app, const tune::Options& options,
                                const std::vector<function::Function>& functions,
                                const Elsewhere* elsewhere) {
   PENSTOCK_CHECK_OK(plan::check_target(options.output));
+  if (options.most_frames > 1) {
+    return invalid_argument(OptionName::kBatch,
+                            ": is for a model; an application says 'batch: auto' "
+                            "at its networks");
+  }
   const auto tune = [&] {
     return Tuner(app, options, backends, database, functions, elsewhere).run();
   };

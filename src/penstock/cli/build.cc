@@ -46,6 +46,7 @@ struct BuildOptions {
   BackendArguments engine;
   frames::SourceOptions inputs;
   std::vector<std::string> states;
+  std::vector<std::string> batches;
   std::string streams;
   bool refresh = false;
   bool json = false;
@@ -80,6 +81,8 @@ Result<tune::Options> to_build_options(const BuildOptions& options) {
   to.random = options.inputs.random;
   PENSTOCK_TRY(to.states, to_states(options.states));
   PENSTOCK_TRY(to.streams, to_streams(options.streams));
+  PENSTOCK_TRY(const auto batches, to_batches(options.batches));
+  PENSTOCK_TRY(to.most_frames, tune::to_most_frames(batches));
   to.stopped = interrupted;
   return to;
 }
@@ -257,6 +260,7 @@ Examples:
   penstock build model.onnx -o model.penstock
   penstock build model.onnx -o model.penstock --devices cpu:0,cpu:1 --budget 5m --json
   penstock build model.onnx -o model.penstock --goal latency --backends onnxruntime,openvino
+  penstock build model.onnx -o model.penstock --batch 8              up to 8 frames in a call, where that is faster
   penstock build model.onnx -o model.penstock --hosts hosts.yaml     over several machines (docs/hosts.md)
   penstock build app.yaml -o app.penstock --budget 2m              networks and functions (docs/composition.md)
   penstock build denoise.onnx --state cache_out=cache_in -o denoise.penstock      one frame's state for the next)";
@@ -323,6 +327,7 @@ void declare_build(CLI::App& app, Action& chosen) {
   add_input_options(command, options->inputs);
   add_state_option(command, options->states);
   add_streams_option(command, options->streams);
+  add_most_frames_option(command, options->batches);
   add_import_options(command, options->import);
   add_backend_options(command, options->engine);
   command->add_flag("--json", options->json, "Print JSON");

@@ -53,6 +53,13 @@ void add_streams_option(CLI::App* command, std::string& streams) {
       ->check(taken_by(to_streams));
 }
 
+void add_most_frames_option(CLI::App* command, std::vector<std::string>& batches) {
+  add_list(command, "--batch", batches,
+           "N, auto (8): up to N frames in one call of a stage, where measuring says that this is "
+           "faster")
+      ->check(taken_by(partition::parse_batch));
+}
+
 void add_batch_option(CLI::App* command, std::vector<std::string>& batches) {
   add_list(command, "--batch", batches,
            "[STAGE=]N[:MS]: up to N frames in one call of each stage, or of this one; the first "

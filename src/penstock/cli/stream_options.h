@@ -32,6 +32,9 @@ void add_streams_option(CLI::App* command, std::string& streams);
 /// Nothing of an empty text. \error kInvalidArgument  shows what was expected and found.
 Result<std::optional<plan::Streams>> to_streams(const std::string& text);
 
+/// --batch of `build`
+void add_most_frames_option(CLI::App* command, std::vector<std::string>& batches);
+
 /// --batch
 void add_batch_option(CLI::App* command, std::vector<std::string>& batches);
 

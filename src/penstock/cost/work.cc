@@ -111,8 +111,8 @@ double read_bytes(const Graph& graph, const graph::Node& node, std::size_t place
 /// A part with its border.
 class Bordered {
  public:
-  Bordered(const Graph& graph, std::span<const NodeId> nodes)
-      : graph_(&graph), nodes_(nodes.begin(), nodes.end()) {}
+  Bordered(const Graph& graph, std::span<const NodeId> nodes, int frames)
+      : graph_(&graph), nodes_(nodes.begin(), nodes.end()), frames_(frames) {}
 
   Work count(NodeId id) {
     const auto& node = graph_->node(id);
@@ -141,6 +141,7 @@ class Bordered {
   void read(Work& work, ValueId id, double bytes) {
     const auto& producer = graph_->value(id).producer;
     if (producer && nodes_.contains(*producer)) return;
+    if (graph_->value(id).constant) bytes /= frames_;
     work.bytes += bytes;
     if (read_.insert(id).second) once_ += bytes;
   }
@@ -153,6 +154,7 @@ class Bordered {
 
   const Graph* graph_;
   std::set<NodeId> nodes_;
+  int frames_;
   std::set<ValueId> read_;
   double once_ = 0;
 };
@@ -167,8 +169,8 @@ Work& Work::operator+=(const Work& other) {
   return *this;
 }
 
-PartWork work_of(const Graph& graph, std::span<const NodeId> nodes) {
-  Bordered part(graph, nodes);
+PartWork work_of(const Graph& graph, std::span<const NodeId> nodes, int frames) {
+  Bordered part(graph, nodes, frames);
   PartWork work;
   for (const auto id : nodes) work.all += work.nodes.emplace_back(part.count(id));
   work.all.bytes = part.bytes();

@@ -28,8 +28,9 @@ struct PartWork {
 /// bytes are those of them that it reads or writes. Multiply-accumulates count as
 /// graph::known_macs_of() says; of pooling, each place of the window counts one; of reductions each
 /// element that is read; of what only moves values nothing; of all others one for each element that
-/// is written: no less is done. Open dimensions are at their bound.
-PartWork work_of(const graph::Graph& graph, std::span<const graph::NodeId> nodes);
+/// is written: no less is done. Open dimensions are at their bound. `frames`: that share a call, of
+/// which this is one's share: they read each constant once together.
+PartWork work_of(const graph::Graph& graph, std::span<const graph::NodeId> nodes, int frames = 1);
 
 /// The least time of some work.
 struct Limit {

@@ -27,8 +27,8 @@ constexpr double kSilenceSeconds = 600;  ///< Compiling, or one run, for longer 
 class BatchChooser {
  public:
   BatchChooser(const graph::Graph& graph, partition::SplitOptions& options,
-               const backend::Registry& backends)
-      : graph_(graph), options_(options), backends_(backends) {}
+               const backend::Registry& backends, const std::function<bool()>& stopped)
+      : graph_(graph), options_(options), backends_(backends), stopped_(stopped) {}
 
   Result<std::vector<BatchChoice>> run() {
     PENSTOCK_TRY(auto without, partition::stages_without_batch(graph_, options_));
@@ -166,6 +166,7 @@ class BatchChooser {
     if (round % 2 != 0) std::ranges::reverse(sizes);
     std::map<int, double> seconds;
     for (const int frames : sizes) {
+      if (stopped_()) return make_error(Code::kCancelled, "stopped");
       PENSTOCK_TRY(const auto cost, profiler_->measure_again(parts.at(frames)));
       if (cost && !cost->failure) {
         seconds[frames] = cost->seconds;
@@ -202,6 +203,7 @@ class BatchChooser {
   const graph::Graph& graph_;
   partition::SplitOptions& options_;
   const backend::Registry& backends_;
+  const std::function<bool()>& stopped_;
   std::shared_ptr<const fs::path> folder_;
   std::unique_ptr<cost::Profiler> profiler_;
 };
@@ -210,11 +212,12 @@ class BatchChooser {
 
 Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
                                                 partition::SplitOptions& options,
-                                                const backend::Registry& backends) {
+                                                const backend::Registry& backends,
+                                                const std::function<bool()>& stopped) {
   const bool any =
       std::ranges::any_of(options.batches, [](const auto& asked) { return asked.second.measured; });
   if (!any) return std::vector<BatchChoice>();
-  return BatchChooser(graph, options, backends).run();
+  return BatchChooser(graph, options, backends, stopped).run();
 }
 
 }  // namespace penstock

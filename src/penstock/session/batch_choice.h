@@ -1,6 +1,7 @@
 // How many frames a call of a stage takes, where measurement is to say.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,11 @@ struct BatchChoice {
 /// ... frames and the most that is allowed, the stage's models one after the other on its first
 /// device, its other instances not there, in rounds in which all take their turns. The largest gain
 /// counts of those that are at least 3 % and whose interval is all gain.
-/// \error as partition::split(), check_batches() where no engine is here, and cost::Profiler
-Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
-                                                partition::SplitOptions& options,
-                                                const backend::Registry& backends);
+/// `stopped`: asked before each call is timed.
+/// \error as partition::split(), check_batches() where no engine is here, and cost::Profiler;
+///        kCancelled where it was stopped
+Result<std::vector<BatchChoice>> choose_batches(
+    const graph::Graph& graph, partition::SplitOptions& options, const backend::Registry& backends,
+    const std::function<bool()>& stopped = [] { return false; });
 
 }  // namespace penstock

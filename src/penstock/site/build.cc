@@ -34,6 +34,7 @@ Status refuse_useless(const tune::Options& options) {
   const auto* given = !options.devices.empty()          ? "devices"
                       : !options.rules.empty()          ? "rules"
                       : options.most_parts != INT64_MAX ? "most parts"
+                      : options.most_frames > 1         ? "calls of several frames"
                                                         : nullptr;
   if (given == nullptr) return {};
   return invalid_argument(given, ": a build over hosts has no use for them");
@@ -179,7 +180,6 @@ class SiteBuild {
                                .budget = budget_,
                                .goal = options_.build.goal,
                                .verdict_key = tune::verdict_key(options_.build, backends_, ring_),
-                               .judged_frames = gate_->frames(),
                                .say = [this](const std::string& what) { say(what); },
                                .stopped = options_.build.stopped,
                                .refresh = true});

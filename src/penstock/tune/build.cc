@@ -5,6 +5,7 @@
 #include <ctime>
 #include <iterator>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/run_in_thread.h"
 #include "penstock/plan/calls.h"
 #include "penstock/plan/package.h"
@@ -38,8 +39,7 @@ class Build {
   Status describe_chosen();
   Result<bool> recall();
   Result<bool> measure_again(const std::string& why);
-  void compare_with_limit(const graph::Graph& graph,
-                          const std::vector<partition::ChosenStage>& stages);
+  void compare_with_limit(const graph::Graph& graph, const Contestant& chosen);
   void remember();
   void let_go();
   Status write();
@@ -63,6 +63,7 @@ Status Build::search() {
     PENSTOCK_CHECK_OK(try_pipelines(context_, proposals_));
   }
   if (!context_.contest->best()) return no_plan(context_);
+  PENSTOCK_CHECK_OK(try_batches(context_, proposals_));
   context_.say("running the best plans once more");
   PENSTOCK_CHECK_OK(context_.contest->run_off(context_.options.budget_seconds -
                                               context_.comparison_seconds() - context_.spent()));
@@ -150,8 +151,8 @@ Result<bool> Build::measure_again(const std::string& why) {
 
 /// With the machine's peaks, which are measured once, in some tenths of a second, whatever has been
 /// spent. Without them the report has no limit, and says so.
-void Build::compare_with_limit(const graph::Graph& graph,
-                               const std::vector<partition::ChosenStage>& stages) {
+void Build::compare_with_limit(const graph::Graph& graph, const Contestant& chosen) {
+  const auto& stages = chosen.split.stages;
   context_.say("measuring what the machine could do at most");
   context_.parts->measure_in_any_case();
   Roofs roofs;
@@ -172,7 +173,8 @@ void Build::compare_with_limit(const graph::Graph& graph,
     return {};
   }();
   if (measured) {
-    return describe_limits(context_.activations->sized(graph), stages, roofs, context_.report);
+    return describe_limits(context_.activations->sized(graph), stages, chosen.batches, roofs,
+                           context_.report);
   }
   context_.report.notes.push_back("what the machine could do at most is not known: " +
                                   measured.error().message());
@@ -211,7 +213,7 @@ Status Build::describe_chosen() {
   if (auto left_out = context_.shortlist.sentence(); !left_out.empty()) {
     report.notes.push_back(std::move(left_out));
   }
-  compare_with_limit(*graph, contestant.split.stages);
+  compare_with_limit(*graph, contestant);
   return {};
 }
 
@@ -234,11 +236,38 @@ Result<Report> Build::run() {
   return std::move(report);
 }
 
+/// Where there can be none.
+Status check_most_frames(const Options& options) {
+  if (options.most_frames == 1) return {};
+  if (options.goal == Goal::kLatency) {
+    return invalid_argument(OptionName::kBatch,
+                            ": in a call of several frames each waits for all; "
+                            "expected the goal throughput, found latency");
+  }
+  if (options.states.empty()) return {};
+  return invalid_argument(OptionName::kBatch,
+                          ": frames of one stream with states come one after the other, so that no "
+                          "call has several; leave it out (",
+                          in_words_of_caller("'split --batch --streams'", "split"),
+                          " lets streams share calls)");
+}
+
 }  // namespace
+
+Result<int> to_most_frames(const partition::Batches& batches) {
+  if (batches.empty()) return 1;
+  const auto& [stage, asked] = *batches.begin();
+  if (batches.size() == 1 && stage.empty() && asked.wait.count() == 0) return asked.frames;
+  return invalid_argument(OptionName::kBatch,
+                          ": build measures for each of the stages that it "
+                          "chooses how many frames a call takes; expected one number, N, auto or "
+                          "auto:N, without a stage or a wait");
+}
 
 Result<Report> build_model(const graph::Graph& graph, const Options& options,
                            const backend::Registry& backends, cost::Database& database) {
   PENSTOCK_CHECK_OK(plan::check_target(options.output));
+  PENSTOCK_CHECK_OK(check_most_frames(options));
   auto built = run_in_thread([&] { return Build(graph, options, backends, database).run(); });
   if (!built) return name_refused_node(std::move(built).error(), graph);
   return built;

@@ -16,6 +16,7 @@
 #include "penstock/frames/random.h"
 #include "penstock/graph/graph.h"
 #include "penstock/graph/import.h"
+#include "penstock/partition/batches.h"
 #include "penstock/plan/plan.h"
 #include "penstock/tune/report.h"
 
@@ -36,6 +37,9 @@ struct Options {
   std::filesystem::path rules;          ///< A file of rules by backend name, instead of their own.
   std::map<std::string, std::map<std::string, std::string>> backend_options;  ///< By backend name.
   std::vector<std::filesystem::path> custom_ops;
+  /// A call of a stage may take up to so many frames, where measuring says that this is faster; 1:
+  /// each takes one.
+  int most_frames = 1;
   std::optional<double> tolerance;  ///< Relative error allowed, and a hundredth of it of the
                                     ///< largest value; leave for lower precision.
   /// Outputs that are inputs of the next frame; `initial` is an .npy file anywhere, or empty. What
@@ -56,12 +60,18 @@ struct Options {
   std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};
 };
 
+/// Options::most_frames, as users say it: of all stages, whose names nobody knows before, and
+/// without a wait. None: 1. \error kInvalidArgument
+Result<int> to_most_frames(const partition::Batches& batches);
+
 /// Builds, writes the package and says why it is so.
 ///
 /// The graph is the clean import of `graph.import.file`; the simple ways run that file as it is,
 /// and the package holds a plan of that where it is the fastest.
 /// \error as plan::check_target() for `output`, before anything is measured
 /// \error kFailedPrecondition  no backend can run the network: names each with its reason.
+/// \error kInvalidArgument  several frames in one call for latency, or of a network with states,
+///                          whose frames come one after the other
 /// \error kNotFound, kInvalidArgument  the file of rules: the place of what is wrong.
 /// \error kInvalidArgument  as frames::check_frames()
 /// \error kNotFound, kInvalidArgument  as plan::add_state() and plan::initial_value()

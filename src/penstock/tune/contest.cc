@@ -102,6 +102,7 @@ std::string what_of(const plan::Plan& plan) {
       devices += (devices.empty() ? "" : ",") + device::to_string(device);
     }
     text += concat(text.empty() ? "" : " | ", parts, " on ", devices);
+    if (stage.batch.frames > 1) text += concat(", up to ", stage.batch.frames, " frames in a call");
   }
   return text;
 }
@@ -232,10 +233,12 @@ bool Contest::beats_best(const Entry& entry) const {
 }
 
 void Contest::add_side(Running& running, double frame_seconds) const {
-  std::size_t workers = 0;
-  for (const auto& stage : running.package.plan.stages) workers += stage.devices.size();
+  std::size_t computed = 0;  // Frames, at once.
+  for (const auto& stage : running.package.plan.stages) {
+    computed += stage.devices.size() * static_cast<std::size_t>(stage.batch.frames);
+  }
   const bool slow = rounds_for(frame_seconds) == kSlowRounds;  // Then a deep queue costs time.
-  const auto least = static_cast<double>((slow ? 2 : 4) * workers);
+  const auto least = static_cast<double>((slow ? 2 : 4) * computed);
   const auto wanted = setting_.goal == Goal::kLatency
                           ? 1
                           : static_cast<int>(std::clamp(kQueueSeconds / frame_seconds, least,
@@ -288,7 +291,7 @@ Status Contest::measure(Entry& entry, plan::Package package) {
   }
   // The gate's frames went through one by one: their time says how many to keep in flight.
   const double frame_seconds =
-      (setting_.budget.spent() - begin) / static_cast<double>(setting_.judged_frames);
+      (setting_.budget.spent() - begin) / static_cast<double>(running->runner->judged_frames());
   add_side(*running, frame_seconds);
   return race(entry, *running, frame_seconds);
 }

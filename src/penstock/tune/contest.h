@@ -78,7 +78,6 @@ class Contest {
     /// What a verdict depends on beside the plan: the tolerance, the engine that tells what is
     /// right, the frames. Known verdicts of others do not count.
     std::string verdict_key;
-    std::size_t judged_frames = 1;  ///< That Runner::judge() runs.
     std::function<void(const std::string&)> say = [](const std::string&) {};
     std::function<bool()> stopped = [] { return false; };
     bool refresh = false;  ///< Nothing is taken from the database.

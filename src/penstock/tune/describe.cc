@@ -92,7 +92,8 @@ void describe_parts(const Findings& findings, Report& report) {
   const auto cpus = findings.devices.front().cpus.size();
   auto seconds =
       as_is ? analytic_seconds(findings.graph, cpus) : findings.parts.node_seconds(cover);
-  if (as_is || stages.size() > 1)
+  const bool batched = !best.contestant.batches.empty();
+  if (as_is || batched || stages.size() > 1)
     correct(seconds, {findings.graph, findings.devices}, best.contestant.split, best.stage_seconds);
   report.nodes = nodes_of(findings.graph, seconds);
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -113,7 +114,7 @@ void describe_parts(const Findings& findings, Report& report) {
 
 double least_period(double least_cover, const std::vector<device::Device>& devices,
                     const std::vector<std::string>& kinds, const Contestant& contestant) {
-  if (contestant.as_is) return 0;
+  if (contestant.as_is || !contestant.batches.empty()) return 0;
   const auto& first = kinds.front();
   if (std::ranges::any_of(kinds, [&](const auto& kind) { return kind != first; })) return 0;
   for (const auto& stage : contestant.split.stages) {
@@ -159,6 +160,9 @@ void describe(const Findings& findings, Report& report) {
   for (const auto& failure : findings.parts.failures()) {
     report.notes.push_back("left out: " + failure);
   }
+  if (!entries[*findings.contest.best()].contestant.batches.empty()) {
+    report.notes.push_back("the backends' times of a part are of one frame in a call");
+  }
   if (!findings.contest.doubt().empty()) report.notes.push_back(findings.contest.doubt());
   for (const auto& state : findings.options.states) {
     report.notes.push_back(
@@ -172,12 +176,15 @@ void describe(const Findings& findings, Report& report) {
 partition::SplitOptions split_options(const Entry& chosen, const Report& report,
                                       std::vector<std::filesystem::path> custom_ops) {
   auto stages = chosen.contestant.split;
+  // What a call of several frames takes depends on how many come.
+  const bool foretold = chosen.contestant.batches.empty();
   for (std::size_t i = 0; i < std::min(stages.stages.size(), chosen.stage_seconds.size()); ++i) {
-    stages.stages[i].predicted_seconds = chosen.stage_seconds[i];
+    if (foretold) stages.stages[i].predicted_seconds = chosen.stage_seconds[i];
   }
   stages.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};
   partition::SplitOptions split{.by = std::move(stages)};
   split.custom_ops = std::move(custom_ops);
+  split.batches = chosen.contestant.batches;
   split.files["build.json"] = to_json(report);
   return split;
 }

@@ -30,8 +30,8 @@ struct Findings {
 
 /// Seconds a frame that no plan like the contestant takes less than, by the least that any cover of
 /// the measured parts takes on the first device; 0: not known. It holds for plans of the clean
-/// import whose stages stand on one device each, and where all devices are of one kind: of others
-/// nothing was measured. \pre  a kind for each device
+/// import whose stages stand on one device each and take one frame in a call, and where all devices
+/// are of one kind: of others nothing was measured. \pre  a kind for each device
 double least_period(double least_cover, const std::vector<device::Device>& devices,
                     const std::vector<std::string>& kinds, const Contestant& contestant);
 

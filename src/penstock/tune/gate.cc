@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "penstock/measure/reference.h"
 #include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
+#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
 
@@ -97,6 +99,24 @@ Result<Gate> Gate::create(const Setting& setting) {
   return gate;
 }
 
+/// So many frames at once, the gate's over and over: a call has frames that differ.
+Status Gate::run_burst(pipeline::Pipeline& pipeline, std::size_t frames,
+                       measure::Trial& trial) const {
+  for (std::size_t i = 0; i < frames; ++i) {
+    PENSTOCK_CHECK_OK(pipeline.push(inputs_[i % inputs_.size()]));
+  }
+  for (std::size_t i = 0; i < frames; ++i) {
+    PENSTOCK_TRY(const auto output, pipeline.pop());
+    if (!output) return internal_error("the pipeline ended with frames in flight");
+    if (!output->ok()) return output->error();
+    std::vector<const Tensor*> actual;
+    for (std::size_t o = 0; o < output->size(); ++o) actual.push_back(&(*output)[o]);
+    const std::size_t frame = i % inputs_.size();
+    trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
+  }
+  return {};
+}
+
 Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
   measure::Trial trial(judge_);
   if (!pipeline.plan().states.empty()) PENSTOCK_CHECK_OK(pipeline.reset_states());
@@ -106,11 +126,19 @@ Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
     for (const auto& output : outputs) actual.push_back(&output);
     trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
   }
+  for (const std::size_t frames : bursts_of(pipeline)) {
+    PENSTOCK_CHECK_OK(run_burst(pipeline, frames, trial));
+  }
   const bool may_look = pipeline.plan().states.empty() && !one_at_a_time_;
   if (trial.needs_second_look() && may_look) {
     if (const auto reference = reference_()) trial.look_again(**reference, others_);
   }
   return trial.verdict();
+}
+
+std::size_t Gate::frames_for(const pipeline::Pipeline& pipeline) const {
+  const auto bursts = bursts_of(pipeline);
+  return std::accumulate(bursts.begin(), bursts.end(), inputs_.size());
 }
 
 }  // namespace penstock::tune

@@ -45,15 +45,17 @@ class Gate {
   };
   static Result<Gate> create(const Setting& setting);
 
-  /// Runs the gate's frames through the pipeline. \error a frame that failed.
+  /// Runs the gate's frames through the pipeline, one after the other; where calls take several,
+  /// then once more in bursts, so that each model for several runs. \error a frame that failed.
   [[nodiscard]] Result<measure::Verdict> judge(pipeline::Pipeline& pipeline) const;
   [[nodiscard]] const measure::Judge& judge() const { return judge_; }
   /// How many frames that takes.
-  [[nodiscard]] std::size_t frames() const { return inputs_.size(); }
+  [[nodiscard]] std::size_t frames_for(const pipeline::Pipeline& pipeline) const;
 
  private:
   Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference reference,
        std::vector<measure::MakeReference> others);
+  Status run_burst(pipeline::Pipeline& pipeline, std::size_t frames, measure::Trial& trial) const;
 
   measure::Ring inputs_;
   measure::Judge judge_;

@@ -29,9 +29,10 @@ bool is_lower(const partition::ChosenPart& part) {
 }
 
 /// The work of a stage's parts, in their order.
-std::vector<cost::PartWork> works_of(const Graph& graph, const partition::ChosenStage& stage) {
+std::vector<cost::PartWork> works_of(const Graph& graph, const partition::ChosenStage& stage,
+                                     int frames) {
   std::vector<cost::PartWork> works;
-  for (const auto& part : stage.parts) works.push_back(cost::work_of(graph, part.nodes));
+  for (const auto& part : stage.parts) works.push_back(cost::work_of(graph, part.nodes, frames));
   return works;
 }
 
@@ -123,13 +124,16 @@ void note_what_is_left_out(const cost::Work& all, double lower_flops, Report& re
 }  // namespace
 
 void describe_limits(const Graph& graph, const std::vector<partition::ChosenStage>& stages,
-                     const Roofs& roofs, Report& report) {
+                     const partition::Batches& batches, const Roofs& roofs, Report& report) {
   std::vector<graph::NodeId> counted;
+  int most_frames = 1;
   double lower_flops = 0;
   std::size_t place = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     report.limit.workers += static_cast<int>(stages[s].devices.size());
-    const auto works = works_of(graph, stages[s]);
+    const int frames = partition::asked_of(batches, concat("stage", s)).frames;
+    most_frames = std::max(most_frames, frames);
+    const auto works = works_of(graph, stages[s], frames);
     const double flops_per_second = roofs.stages[s].flops_per_second();
     const double bytes_per_second = level_of(roofs.stages[s], works).bytes_per_second;
     for (std::size_t i = 0; i < works.size(); ++i) {
@@ -147,7 +151,7 @@ void describe_limits(const Graph& graph, const std::vector<partition::ChosenStag
     }
   }
   // What parts hand over could stay in registers: of the whole, only its own border must move.
-  const auto all = cost::work_of(graph, counted).all;
+  const auto all = cost::work_of(graph, counted, most_frames).all;
   describe_whole(all, roofs.machine, report.limit);
   report.limit.handovers = handovers_of(graph, report);
   note_what_is_left_out(all, lower_flops, report);

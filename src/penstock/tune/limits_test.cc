@@ -63,7 +63,7 @@ TEST(LimitsTest, OfAPartAreThoseOfItsStagesDevice) {
   const std::vector stages{stage_of({{"one", {}, {NodeId{0}}}}, 1),
                            stage_of({{"two", {}, {NodeId{1}, NodeId{2}}}}, 2)};
   auto report = report_of(graph, stages);
-  describe_limits(graph, stages, {{peaks(1e6, 1e6), peaks(1e9, 1e3)}, peaks(4e6, 1e6)}, report);
+  describe_limits(graph, stages, {}, {{peaks(1e6, 1e6), peaks(1e9, 1e3)}, peaks(4e6, 1e6)}, report);
   EXPECT_THAT(report.parts[0].seconds, DoubleEq(1e-3));
   EXPECT_THAT(report.parts[0].limit_seconds, DoubleEq(2 * 4 * 16 * 8 / 1e6));
   EXPECT_EQ(report.parts[0].bound, "computing");
@@ -73,12 +73,35 @@ TEST(LimitsTest, OfAPartAreThoseOfItsStagesDevice) {
   EXPECT_EQ(report.limit.workers, 3);
 }
 
+TEST(LimitsTest, FramesOfOneCallReadTheWeightsTogether) {
+  auto graph = graph::import_text(R"(
+    <ir_version: 10, opset_import: ["" : 20]>
+    g (float[4,2] x) => (float[4,8] y) <float[2,8] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}> {
+      y = MatMul(x, w)
+    })");
+  const std::vector stages{stage_of({{"one", {}, {NodeId{0}}}}, 1)};
+  const auto limit_of_call = [&](const partition::Batches& batches) {
+    Report report;
+    report.goal = "throughput";
+    report.nodes = nodes_of(graph, {1e-3});
+    report.parts.push_back(part_report(stages[0].parts[0], 0, report.nodes));
+    describe_limits(graph, stages, batches, {{peaks(1e9, 1e3)}, peaks(1e9, 1e3)}, report);
+    EXPECT_EQ(report.parts[0].bound, "moving");
+    return std::pair(report.parts[0].limit_seconds, report.limit.bytes);
+  };
+  const double border = (4 * 2 + 4 * 8) * kBytes, weights = 2 * 8 * kBytes;
+  EXPECT_THAT(limit_of_call({}).first, DoubleEq((border + weights) / 1e4));
+  EXPECT_THAT(limit_of_call({{"stage0", {.frames = 4}}}).first,
+              DoubleEq((border + weights / 4) / 1e4));
+  EXPECT_THAT(limit_of_call({{"stage0", {.frames = 4}}}).second, DoubleEq(border + weights / 4));
+}
+
 TEST(LimitsTest, OfTheWholeAreThoseOfAllDevicesTogether) {
   const auto graph = small_network();
   const std::vector stages{stage_of({{"one", {}, {NodeId{0}}}}, 1),
                            stage_of({{"two", {}, {NodeId{1}, NodeId{2}}}}, 1)};
   auto report = report_of(graph, stages);
-  describe_limits(graph, stages, {{peaks(1e6, 1e6), peaks(1e6, 1e6)}, peaks(4e6, 1e6)}, report);
+  describe_limits(graph, stages, {}, {{peaks(1e6, 1e6), peaks(1e6, 1e6)}, peaks(4e6, 1e6)}, report);
   const double flops = 2 * 2 * 4 * 16 * 8 + 4 * 16;
   EXPECT_THAT(report.limit.flops, DoubleEq(flops));
   EXPECT_THAT(report.limit.bytes, DoubleEq((4 * 16 + 16 * 8 + 8 * 16 + 4 * 16) * kBytes));
@@ -95,7 +118,7 @@ TEST(LimitsTest, HandOversAreWhatOnePartMakesAndAnotherReads) {
   const std::vector stages{stage_of({{"one", {}, {NodeId{0}}}, {"two", {}, {NodeId{1}}}}, 1),
                            stage_of({{"one", {}, {NodeId{2}}}}, 1)};
   auto report = report_of(graph, stages);
-  describe_limits(graph, stages, {{peaks(1e6, 1e6), peaks(1e6, 1e6)}, peaks(4e6, 1e6)}, report);
+  describe_limits(graph, stages, {}, {{peaks(1e6, 1e6), peaks(1e6, 1e6)}, peaks(4e6, 1e6)}, report);
   ASSERT_EQ(report.limit.handovers.size(), 2U);
   EXPECT_EQ(report.limit.handovers[0].from, 0);
   EXPECT_EQ(report.limit.handovers[0].to, 1);
@@ -109,7 +132,7 @@ TEST(LimitsTest, PartsInALowerPrecisionAreLeftOutAndToldOf) {
   const std::vector stages{stage_of(
       {{"one", {{"precision", "bf16"}}, {NodeId{0}}}, {"one", {}, {NodeId{1}, NodeId{2}}}}, 1)};
   auto report = report_of(graph, stages);
-  describe_limits(graph, stages, {{peaks(1e6, 1e6)}, peaks(1e6, 1e6)}, report);
+  describe_limits(graph, stages, {}, {{peaks(1e6, 1e6)}, peaks(1e6, 1e6)}, report);
   EXPECT_EQ(report.parts[0].limit_seconds, 0);
   EXPECT_EQ(report.parts[0].bound, "");
   EXPECT_GT(report.parts[1].limit_seconds, 0);
@@ -127,7 +150,7 @@ TEST(LimitsTest, OtherTypesAreLeftOutAndToldOf) {
     })");
   const std::vector stages{stage_of({{"one", {}, {NodeId{0}, NodeId{1}, NodeId{2}}}}, 1)};
   auto report = report_of(graph, stages);
-  describe_limits(graph, stages, {{peaks(1e6, 1e6)}, peaks(1e6, 1e6)}, report);
+  describe_limits(graph, stages, {}, {{peaks(1e6, 1e6)}, peaks(1e6, 1e6)}, report);
   EXPECT_THAT(report.limit.flops, DoubleEq(4 * 8));
   EXPECT_THAT(report.notes, ElementsAre(HasSubstr("on integers or on numbers of other widths")));
 }

@@ -60,10 +60,13 @@ Result<partition::ChosenStage> stage_of(const Json& json) {
 std::string to_json(const Outcome& outcome) {
   Json stages = Json::array();
   for (const auto& stage : outcome.contestant.split.stages) stages.push_back(stage_json(stage));
+  Json batches = Json::object();
+  for (const auto& [stage, batch] : outcome.contestant.batches) batches[stage] = batch.frames;
   return Json{{"budget_seconds", outcome.budget_seconds},
               {"most_parts", outcome.most_parts},
               {"name", outcome.contestant.name},
               {"as_is", outcome.contestant.as_is},
+              {"batches", batches},
               {"stages", stages},
               {"report", to_json(outcome.report)}}
       .dump();
@@ -77,6 +80,9 @@ Result<Outcome> outcome_from_json(std::string_view text) {
     json.at("most_parts").get_to(outcome.most_parts);
     json.at("name").get_to(outcome.contestant.name);
     json.at("as_is").get_to(outcome.contestant.as_is);
+    for (const auto& [stage, frames] : json.at("batches").items()) {
+      outcome.contestant.batches[stage] = {.frames = frames.get<int>()};
+    }
     for (const auto& stage : json.at("stages")) {
       PENSTOCK_TRY(outcome.contestant.split.stages.emplace_back(), stage_of(stage));
     }
@@ -95,6 +101,7 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                    {"goal", static_cast<int>(options.goal)},
                    {"settings", options.backend_options},
                    {"tolerance", options.tolerance.value_or(0)},
+                   {"most_frames", options.most_frames},
                    {"frames", frames::digest_of(ring)}};
   for (const auto& way : ways) question["ways"].push_back(way.name());
   for (const auto& state : options.states) {

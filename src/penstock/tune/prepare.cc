@@ -338,7 +338,6 @@ void start_contest(Context& context, bool refresh) {
                        .goal = context.options.goal,
                        .verdict_key = verdict_key(context.options, context.backends, context.ring) +
                                       text_of(context.accelerators),
-                       .judged_frames = context.gate->frames(),
                        .say = [&context](const std::string& what) { context.say(what); },
                        .stopped = context.options.stopped,
                        .refresh = refresh,

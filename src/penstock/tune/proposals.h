@@ -29,6 +29,8 @@ class Proposals {
   /// the time to try it was up.
   using Place = Result<std::optional<std::size_t>>;
   Place enter(Contestant contestant);
+  /// Of stages that have run as they are.
+  Place enter_again(Contestant contestant) { return run_beside_best(std::move(contestant)); }
   /// A whole network on each device that fails is no rival and no bound from then on.
   Place enter_whole(const Cover& cover, bool on_each);
   /// What runs the clean import so, on the file as it is: an engine may know its form better. It is

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/pipeline/drift.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/session.h"
 
@@ -17,6 +18,7 @@ class PipelineRunner final : public Runner {
       : pipeline_(std::move(pipeline)), ring_(ring), gate_(gate) {}
 
   Result<measure::Verdict> judge() override { return gate_.judge(*pipeline_); }
+  [[nodiscard]] std::size_t judged_frames() const override { return gate_.frames_for(*pipeline_); }
   Result<measure::Verdict> judge_by(const Gate& gate) override { return gate.judge(*pipeline_); }
 
   std::unique_ptr<measure::Side> side(int in_flight) override {
@@ -27,7 +29,8 @@ class PipelineRunner final : public Runner {
   [[nodiscard]] std::vector<double> stage_seconds() const override {
     std::vector<double> seconds;
     for (const auto& stage : pipeline_->stats().stages) {
-      seconds.push_back(stage.compute_infer.p50_ns / 1e9);
+      const double share = stage.calls.size() > 1 ? pipeline::share_of_frame(stage.calls) : 1;
+      seconds.push_back(stage.compute_infer.p50_ns * share / 1e9);
     }
     return seconds;
   }
@@ -49,6 +52,7 @@ Result<plan::Package> Pipelines::pack(const Contestant& contestant) {
   partition::SplitOptions split{.by = contestant.split};
   split.custom_ops = setting_.options.custom_ops;
   split.weights = setting_.weights;
+  split.batches = contestant.batches;
   return pack_model(*graph, split, setting_.backends, setting_.options.states);
 }
 

@@ -27,19 +27,21 @@ struct Contestant {
   std::string name;  ///< "openvino on each core"
   partition::ChosenStages split;
   bool as_is = false;  ///< A split of the file in its own form, not of its clean import.
+  partition::Batches batches = {};  ///< By the names of its stages; none: one frame in each call.
 };
 
 /// A plan that runs. Ends with its destruction.
 class Runner {
  public:
   virtual ~Runner() = default;
-  /// The gate's frames, one after the other. \error a frame that failed
+  /// The gate's frames, as Gate::judge() runs them. \error a frame that failed
   virtual Result<measure::Verdict> judge() = 0;
+  [[nodiscard]] virtual std::size_t judged_frames() const { return 1; }  ///< That judge() runs.
   /// The frames of another gate. \error as judge()
   virtual Result<measure::Verdict> judge_by(const Gate& /*gate*/) { return judge(); }
   /// Runs frames for a while, so many at once or as many as the plan takes. Borrows the runner.
   virtual std::unique_ptr<measure::Side> side(int in_flight) = 0;
-  /// Of computing one frame, the median, for each stage.
+  /// Of computing one frame, the median, for each stage; of a call of several, a frame's share.
   [[nodiscard]] virtual std::vector<double> stage_seconds() const = 0;
   /// Which worker had which of the last frames when; none where that is not kept.
   [[nodiscard]] virtual Result<std::vector<pipeline::WorkerSpans>> spans() const {

@@ -33,4 +33,8 @@ Status try_covers(Context& context, Proposals& proposals);
 /// stages that are faster by it.
 Status try_pipelines(Context& context, Proposals& proposals);
 
+/// The best plan with several frames in one call of its stages, where the user allows that and the
+/// stages gain by it.
+Status try_batches(Context& context, Proposals& proposals);
+
 }  // namespace penstock::tune
