@@ -123,6 +123,17 @@ std::string known_text(const tune::Report& report) {
   return concat("chosen ", age_text(report.age_seconds), " ago; --refresh measures all again\n");
 }
 
+/// What may be faster than a simple way that the chosen plan is not.
+std::string_view advice_of(const BuildOptions& options) {
+  const bool alone = options.batches.empty() && options.states.empty() && options.hosts.empty() &&
+                     options.goal == "throughput" &&
+                     identify(options.model) != FileKind::kApplication;
+  return alone
+             ? "a longer --budget may find a better plan, and several frames in one call (--batch "
+               "8) one for many frames at hand; else run the file that way"
+             : "a longer --budget may find a better plan, else run the file that way";
+}
+
 /// An application says at its nodes what a model is told here.
 Status check_app_options(const BuildOptions& options) {
   const auto& import = options.import;
@@ -228,7 +239,8 @@ Result<int> run(const BuildOptions& options) {
     print_json(json);
   } else {
     const bool measured_now = report.age_seconds <= 0 && report.measured_plans > 0;
-    print(report_text(report, measured_now) + known_text(report) +
+    print(report_text(report, measured_now ? advice_of(options) : kMeasureAgain) +
+          known_text(report) +
           concat("written to '", options.package.string(), "' in ", number(report.seconds, 1),
                  " s, ", counted(report.measured_parts, "part"), " and ",
                  counted(report.measured_plans, "plan"), " measured\n") +

@@ -49,7 +49,7 @@ Result<int> run(const ExplainOptions& options) {
   if (options.json) {
     print(tune::to_json(report));
   } else if (options.html.empty()) {
-    print(report_text(report, false));
+    print(report_text(report, kMeasureAgain));
   } else {
     print(concat("written to '", options.html.string(), "': open it in a browser\n"));
   }

@@ -162,10 +162,7 @@ std::string faster_text(const tune::Comparison& comparison, bool latency, std::s
 
 }  // namespace
 
-std::string report_text(const tune::Report& report, bool measured_now) {
-  const auto* const advice =
-      measured_now ? "a longer --budget may find a better plan, else run the file that way"
-                   : "--refresh measures all again";
+std::string report_text(const tune::Report& report, std::string_view advice) {
   const bool latency = report.goal == "latency";
   std::string text = concat("model '", report.model, "', goal ", report.goal, ", devices");
   for (const auto& device : report.devices) text += " " + device;
