@@ -11,11 +11,13 @@ namespace penstock::pipeline {
 namespace {
 
 Error too_many(int most) {
-  return make_error(Code::kResourceExhausted, "it is not known, and the plan allows ", most,
-                    most == 1 ? " stream, which is stream 0" : " streams, which are all in use",
-                    "; end one (", OptionName::kEndStream,
-                    "), or allow more, or that one is evicted, in the plan "
-                    "(streams: most, evict)");
+  return make_error(
+      Code::kResourceExhausted, "it is not known, and the plan allows ", most,
+      most == 1 ? std::string(" stream, which is stream 0; allow more in the plan "
+                              "(streams: most)")
+                : concat(" streams, which are all in use; end one (", OptionName::kEndStream,
+                         "), or allow more, or that one is evicted, in the plan "
+                         "(streams: most, evict)"));
 }
 
 }  // namespace
@@ -40,7 +42,7 @@ Error Streams::busy() const {
 Result<Streams::Seat> Streams::admit(std::uint64_t stream, const Begin& begin) {
   const std::scoped_lock lock(mutex_);
   if (const auto found = seat_of_.find(stream); found != seat_of_.end()) {
-    if (seats_[found->second].wanted) return busy();
+    if (seats_[found->second].wanted && !keep(found->second)) return busy();
     return found->second;
   }
   PENSTOCK_TRY(const Seat seat, guarded([&] { return take_seat(stream); }));
@@ -57,6 +59,24 @@ Result<Streams::Seat> Streams::admit(std::uint64_t stream, const Begin& begin) {
   seats_[seat].used = ++uses_;
   serve_line();
   return seat;
+}
+
+// Its stream is in line itself. Once it may have another seat, it stays in its own, and who was
+// promised that one gets the other: else two of them could be promised each other's for ever.
+bool Streams::keep(Seat seat) {
+  const auto promised_it = [&](const Queued* queued) { return queued->promised_ == seat; };
+  const auto has_other = [&](const Queued* queued) {
+    return queued->stream_ == seats_[seat].stream && queued->has_seat();
+  };
+  const auto of_stream = std::ranges::find_if(line_, has_other);
+  if (of_stream == line_.end()) return false;
+  const Seat other = *std::exchange((*of_stream)->promised_, std::nullopt);
+  seats_[seat].wanted = seats_[other].wanted = false;
+  const auto waiting = std::ranges::find_if(line_, promised_it);
+  if (waiting != line_.end()) (*waiting)->promised_.reset();
+  offer(other);
+  serve_line();
+  return true;
 }
 
 // The promised one, or one that nobody in line waits for.

@@ -78,6 +78,7 @@ class Streams {
   Status free_a_seat();
   bool add_seat();
   [[nodiscard]] std::optional<Seat> least_missed(std::uint64_t wanting) const;
+  bool keep(Seat seat);  ///< Of a known stream: it is promised to nobody any more. False: it is.
   void vacate(Seat seat);
   void offer(Seat seat);
   void serve_line();

@@ -1,4 +1,6 @@
 // Streams: many sequences through one pipeline, each with states of its own.
+#include "penstock/pipeline/streams.h"
+
 #include <array>
 #include <atomic>
 #include <map>
@@ -9,6 +11,7 @@
 #include <malloc.h>
 
 #include "penstock/pipeline/pipeline.h"
+#include "penstock/pipeline/record.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/watched.h"
 
@@ -297,7 +300,7 @@ TEST(Streams, APlanOfOneKnowsStreamZeroAlone) {
   auto network = sequence(Writes::kItself, 1);
   auto pipeline = started(network);
   EXPECT_THAT(one(*pipeline, 1, 4).error().message(),
-              HasSubstr("the plan allows 1 stream, which is stream 0"));
+              HasSubstr("the plan allows 1 stream, which is stream 0; allow more in the plan"));
   EXPECT_EQ(*one(*pipeline, 0, 4), 4);
   EXPECT_EQ(value_of(pipeline->save_stream(0)->at(0).second), 4);
   ASSERT_TRUE(pipeline->restore_stream(0, {{"s", number(10)}}));
@@ -425,6 +428,55 @@ TEST(Streams, WhoGivesUpLeavesTheLineToOthers) {
   EXPECT_EQ(given_up.error().message(), "push: its caller has given it up");
   EXPECT_EQ(asked, 3);
   EXPECT_TRUE(put(*pipeline, 5, 4, kNoWait));
+}
+
+// Two known streams in line are promised each other's seats: one keeps its own, and so does the
+// other.
+TEST(Streams, WhoIsPromisedTheSeatOfOneInLineGetsAnotherWhereThatOneKeepsIts) {
+  const auto streams = std::make_shared<pipeline::Streams>(plan::Streams{3, true});
+  const auto begin = [](pipeline::Streams::Seat, FrameNumber) -> Status { return {}; };
+  std::array<Record, 2> records;
+  for (const std::uint64_t stream : {1, 2}) {
+    const auto seat = streams->admit(stream, begin);
+    ASSERT_TRUE(seat) << seat.error().message();
+    records[stream - 1].seat = *seat;
+    streams->push(stream, records[stream - 1]);
+  }
+  std::optional<pipeline::Streams::Queued> third(std::in_place, streams, 3);
+  std::optional<pipeline::Streams::Queued> fourth(std::in_place, streams, 4);
+  pipeline::Streams::Queued first(streams, 1), second(streams, 2);
+  third.reset();  // Both give up: those in line get what they were promised.
+  fourth.reset();
+  for (const auto& record : records) streams->pop(record);
+  for (const std::uint64_t stream : {1, 2}) {
+    const auto seat = streams->admit(stream, begin);
+    ASSERT_TRUE(seat) << "stream " << stream << ": " << seat.error().message();
+    EXPECT_EQ(*seat, records[stream - 1].seat);
+  }
+  EXPECT_EQ(streams->evicted(), 0);
+}
+
+// Many threads that push frames of more streams than there are, whoever waits for whom.
+TEST(Streams, ThreadsThatShareStreamsGoOnWhereMoreAreUsedThanThereAre) {
+  auto network = sequence(Writes::kItself, 4, true);
+  auto pipeline = started(network);
+  constexpr int kThreads = 8, kFrames = 60;
+  std::vector<std::thread> pushers;
+  for (std::uint64_t thread = 0; thread < kThreads; ++thread) {
+    pushers.emplace_back([&, thread] {
+      for (std::uint64_t i = 0; i < kFrames; ++i) {
+        const std::uint64_t stream = (thread * 31 + i * 7) % 9;
+        const auto pushed = put(*pipeline, stream, 4, kAWhile);
+        EXPECT_TRUE(pushed) << pushed.error().message();
+      }
+    });
+  }
+  for (int i = 0; i < kThreads * kFrames; ++i) {
+    const auto popped = pipeline->pop(kAWhile);
+    if (!popped) ADD_FAILURE() << popped.error().message();
+    if (!popped) break;
+  }
+  for (auto& pusher : pushers) pusher.join();
 }
 
 TEST(Streams, OneIsResetSavedRestoredAndEndedBesideOthersInFlight) {
