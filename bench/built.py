@@ -16,8 +16,7 @@ stages. Its last columns hold each engine on the clean import to itself on the f
 The bar: time per frame <= that of the best simple way / 0.97 + 1.5 us.
 --neighbour keeps the last CPU busy with one spinning process, while building and while measuring.
 --fresh begins with an empty database of costs.
---batches also packs the best single backend, one a core, with as many frames in one call as measuring says is
-best (`penstock split --batch auto`), and runs that: the step that `build` does not take by itself.
+--batches also builds each with several frames in one call where that is faster (`penstock build --batch auto`).
 """
 
 import argparse
@@ -30,31 +29,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from compare import bench, models_in, name_of, neighbour, penstock, rate, shapes_of, split
+from compare import bench, models_in, name_of, neighbour, penstock, rate, shapes_of
 from steps import STEPS, gains_of, imports_of
 
 WAYS = ("onnxruntime", "onnxruntime-per-core", "openvino-latency", "openvino-throughput", "openvino-per-core")
 
 
-def best_single(built: dict) -> str:
-    """The backend whose plan of the whole network on each device is the fastest; none: empty."""
-    rates = {
-        way["name"].split()[0]: way["frames_per_second"]
-        for way in built["ways"]
-        if way["name"].endswith(" on each device") and not way["failure"] and " in " not in way["name"]
-    }
-    return max(rates, key=lambda name: rates[name], default="")
-
-
-def batched_rate(model: Path, built: dict, folder: Path, seconds: float, simple: dict[str, float]) -> float:
-    """Of the best single backend with several frames in one call, as if it had run beside `simple`; 0: it does not."""
-    cpus = str(len(os.sched_getaffinity(0)))
-    try:
-        split(model, folder / "batched", "--backend", best_single(built), "--replicas", cpus, "--batch", "auto")
-        report = bench(folder / "batched", model, seconds)
-    except RuntimeError as error:
-        print(f"{model}: no batches: {error}", file=sys.stderr)
-        return 0
+def batched_rate(model: Path, budget: str, folder: Path, seconds: float, simple: dict[str, float]) -> float:
+    """Of what `build` makes where a call may take several frames, as if it had run beside `simple`."""
+    package = folder / "batched"
+    penstock("build", str(model), *shapes_of(model), "--budget", budget, "--batch", "auto", "-o", str(package))
+    report = bench(package, model, seconds)
     return rate(report, "penstock") / rate(report, "onnxruntime") * simple["onnxruntime"]
 
 
@@ -67,7 +52,7 @@ def measure(model: Path, budget: str, seconds: float, batches: bool) -> dict:
         report = bench(package, model, seconds)
         ours = rate(report, "penstock")
         ways = {run["name"]: run["frames_per_second"] for run in report["runs"] if run["name"] in WAYS}
-        batched = batched_rate(model, built, Path(folder), seconds, ways) if batches else 0
+        batched = batched_rate(model, budget, Path(folder), seconds, ways) if batches else 0
     best = max(ways.values())
     return {
         "model": name_of(model),
