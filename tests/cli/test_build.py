@@ -326,7 +326,7 @@ def batches_of(well, package):
 def test_calls_of_several_frames_are_used_where_they_are_faster(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-3}})  # Of a call, however many frames it has.
     options = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4")
-    report = build(chain, *options)
+    report = build(chain, *options, budget="300s")
     assert report["chosen"] == "synthetic_a on each device, up to 4 frames in a call"
     (alone,) = (way for way in report["ways"] if way["name"] == "synthetic_a on each device")
     assert alone["failure"] == ""
@@ -336,11 +336,11 @@ def test_calls_of_several_frames_are_used_where_they_are_faster(build, well, cha
     # No bound of calls of one frame is one of these; nor is their time foretold, which hangs on how many come.
     assert report["lower_bound_seconds"] == 0
     assert sum(node["seconds"] for node in report["nodes"]) < 3e-3
-    again = build(chain, *options, package="again.penstock")
+    again = build(chain, *options, package="again.penstock", budget="300s")
     assert (again["measured_plans"], again["chosen"]) == (0, report["chosen"])
     assert batches_of(well, tmp_path / "again.penstock") == [4]
     # What was chosen for calls of several frames is not the answer where none may have them.
-    build(chain, *options[:-2], package="alone.penstock")
+    build(chain, *options[:-2], package="alone.penstock", budget="300s")
     assert batches_of(well, tmp_path / "alone.penstock") == [1]
 
 
@@ -348,7 +348,7 @@ def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu
     synthetic(a={"seconds": {"*": 1e-3}})
     nodes = [helper.make_node("Softmax", ["x"], ["y"], "mix", axis=0)]
     model = save(tmp_path, "mixed", nodes, [value("x", [4])], [value("y", [4])])
-    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "auto")
+    report = build(model, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "auto", budget="300s")
     assert batches_of(well, tmp_path / "built.penstock") == [1]
     (note,) = (note for note in report["notes"] if "calls of several frames" in note)
     assert "stage0: node 'mix': Softmax cannot take several frames in one call" in note
@@ -356,10 +356,17 @@ def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu
 
 def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*"}]})
-    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4")
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4", budget="300s")
     (batched,) = (way for way in report["ways"] if "frames in a call" in way["name"])
     assert "wrong output" in batched["failure"]
     assert batches_of(well, tmp_path / "built.penstock") == [1]
+
+
+def test_calls_of_several_frames_are_left_out_where_there_is_no_time(build, well, chain, cpu, synthetic, tmp_path):
+    synthetic(a={"seconds": {"*": 1e-3}})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "1024", budget="5s")
+    assert batches_of(well, tmp_path / "built.penstock") == [1]
+    assert any("too short for" in note and "calls of several frames" in note for note in report["notes"])
 
 
 @pytest.mark.parametrize(

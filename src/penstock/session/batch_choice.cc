@@ -130,9 +130,9 @@ class BatchChooser {
 
   Status measure(const plan::Plan& plan, const plan::Stage& stage, BatchChoice& choice) {
     if (!stage.devices.front().is_local_cpu()) {
-      choice.note =
-          concat("device ", device::to_string(stage.devices.front()),
-                 " is no CPU of this machine, and calls are measured on these only; give a number");
+      choice.note = concat("device ", device::to_string(stage.devices.front()),
+                           " is no CPU of this machine, and calls are measured on these only; "
+                           "'split' takes a number that is not measured");
       return {};
     }
     std::map<int, cost::Part> parts;
@@ -209,6 +209,14 @@ class BatchChooser {
 };
 
 }  // namespace
+
+double seconds_of_choosing(double frame_seconds, int most_frames) {
+  double round = kSecondsPerTurn;
+  for (int frames = 1; frames < most_frames; frames *= 2) {
+    round += std::max(kSecondsPerTurn, std::min(2 * frames, most_frames) * frame_seconds);
+  }
+  return kRounds * round;
+}
 
 Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
                                                 partition::SplitOptions& options,

@@ -38,4 +38,7 @@ Result<std::vector<BatchChoice>> choose_batches(
     const graph::Graph& graph, partition::SplitOptions& options, const backend::Registry& backends,
     const std::function<bool()>& stopped = [] { return false; });
 
+/// About what choose_batches() takes of a stage, beside compiling, if a frame takes so long.
+double seconds_of_choosing(double frame_seconds, int most_frames);
+
 }  // namespace penstock

@@ -45,7 +45,15 @@ void Context::say(const std::string& what) const {
 }
 
 double Context::latest_start(int plans) const {
-  return options.budget_seconds - comparison_seconds() - plans * contest->entry_seconds();
+  return options.budget_seconds - comparison_seconds() - batches_seconds() -
+         plans * contest->entry_seconds();
+}
+
+double Context::batches_seconds() const {
+  if (options.most_frames == 1 || !contest->best()) return 0;
+  const double frame =
+      static_cast<double>(devices.size()) / contest->entries()[*contest->best()].score;
+  return seconds_of_choosing(frame, options.most_frames) + contest->entry_seconds();
 }
 
 double Context::final_seconds() const {

@@ -57,8 +57,11 @@ struct Context {
 
   [[nodiscard]] double spent() const { return budget.spent(); }
   [[nodiscard]] bool out_of_time() const { return options.stopped() || spent() > latest_start(1); }
-  /// When so many more plans can still be run before the last comparison.
+  /// When so many more plans can still be run before calls of several frames are tried, where the
+  /// user allows these, and before the last comparison.
   [[nodiscard]] double latest_start(int plans) const;
+  /// About what finding out takes how many frames a call should take; 0: each is to take one.
+  [[nodiscard]] double batches_seconds() const;
   /// Of the last comparison: for which it runs, and about what it takes with one more plan that
   /// answers it.
   [[nodiscard]] double final_seconds() const;

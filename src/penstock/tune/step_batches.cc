@@ -22,6 +22,12 @@ std::string why_none(const std::vector<BatchChoice>& choices) {
 Status try_batches(Context& context, Proposals& proposals) {
   const auto best = context.contest->best();
   if (context.options.most_frames == 1 || !best) return {};
+  if (context.is_one_at_a_time()) {
+    context.report.notes.push_back(
+        "calls of several frames are not used: memory has no room for more than one plan at a "
+        "time");
+    return {};
+  }
   if (context.out_of_time()) {
     context.shortlist.leave_out("calls of several frames");
     return {};
@@ -29,7 +35,6 @@ Status try_batches(Context& context, Proposals& proposals) {
   context.say("measuring calls of several frames");
   auto contestant = context.contest->entries()[*best].contestant;
   PENSTOCK_TRY(const auto* graph, context.graph_of(contestant.as_is));
-  if (context.is_one_at_a_time()) context.contest->rest();
   partition::SplitOptions split{.by = contestant.split};
   split.custom_ops = context.options.custom_ops;
   split.weights = context.weights.get();
