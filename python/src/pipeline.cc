@@ -354,11 +354,12 @@ Result<std::uint64_t> Pipeline::push_unnoted(const std::vector<Tensor>& inputs,
   const Running running = this->running();
   throw_away_given_up(running);
   Result<std::uint64_t> frame = running->try_push(inputs, options);
+  if (!is_late(frame)) return frame;
+  const Counted short_of_room(calls_back_here() ? callbacks_short_of_room_ : short_of_room_);
+  if (return_loans()) frame = running->try_push(inputs, options);
   const auto may_wait = [&] {
     return is_late(frame) && timeout > std::chrono::nanoseconds::zero();
   };
-  // The pipeline itself gives room for one that is held to a push that waits.
-  if (is_late(frame) && return_loans()) frame = running->try_push(inputs, options);
   while (may_wait() && may_throw_away()) {  // Room comes as nobody else takes these out.
     if (!throw_away_one(running, timeout)) break;
     frame = running->try_push(inputs, options);
@@ -404,10 +405,12 @@ void Pipeline::detach_before(std::uint64_t number) {
 }
 
 bool Pipeline::return_loans() {
+  // The pipeline itself gives room for one that is held: here for the callback's own.
+  const bool all = callbacks_short_of_room_ > 0;
   const auto held =
       std::ranges::count_if(leases_, [](const auto& entry) { return !entry.second.expired(); });
-  if (held < 2) return false;
-  detach_before(leases_.back().first);
+  if (held < (all ? 1 : 2)) return false;
+  detach_before(all ? UINT64_MAX : leases_.back().first);
   return true;
 }
 
@@ -417,6 +420,8 @@ nb::object Pipeline::to_frame(pipeline::Output output) {
   if (frame->number() + 1 > lend_for_) detach_before(frame->number() + 1 - lend_for_);
   if (frame->ok() && lend_for_ == 0) frame->take();
   if (frame->ok() && lend_for_ > 0) leases_.emplace_back(frame->number(), frame->lease());
+  // Beside callbacks no later pop() need return them.
+  if ((calls_back_ && short_of_room_ > 0) || callbacks_short_of_room_ > 0) return_loans();
   return to_object(std::move(frame));
 }
 

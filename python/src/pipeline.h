@@ -150,8 +150,8 @@ class Pipeline {
   nb::object to_frame(pipeline::Output output);
   /// Takes the slots back from frames below `number` that are still held.
   void detach_before(std::uint64_t number);
-  /// Takes them back from all frames that are held but the last one. \returns whether there were
-  /// any.
+  /// Takes them back from all frames that are held but the last one; where a callback is short of
+  /// room, from that one too. \returns whether there were any.
   bool return_loans();
   /// Whether what comes out next was given up for certain: nobody else is taking frames out.
   bool may_throw_away() const;
@@ -181,6 +181,8 @@ class Pipeline {
   std::shared_ptr<std::uint64_t> uncalled_ = std::make_shared<std::uint64_t>(0);  // Callbacks.
   bool calls_back_ = false;  // What runs has, or is about to have, a thread for callbacks.
   std::atomic<int> popping_ = 0, throwing_away_ = 0;  // Calls that take frames out.
+  std::atomic<int> short_of_room_ = 0;                // Pushes that found none, but for those
+  std::atomic<int> callbacks_short_of_room_ = 0;      // of callbacks: these.
   std::uint64_t generation_;
   std::uint64_t process_;
 };

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,71 @@ def test_who_waits_to_push_goes_on_in_order_and_high_ones_first(interpreter_kept
         pipeline.drain()
     # The first of them has the turn already when the high ones come.
     assert order == ["normal0", "high0", "high1", "normal1", "normal2"]
+
+
+def test_results_that_come_out_and_are_held_stop_no_push_that_waits_already(interpreter_kept: None) -> None:
+    with waiting(lambda x, last: x + last).start(capacity=4) as pipeline:
+        assert pipeline.in_flight_limit == 4
+        for _ in range(4):
+            pipeline.push(ONE, timeout=60)
+        held = [pipeline.pop(timeout=60) for _ in range(3)]
+        for _ in range(3):
+            pipeline.push(ONE, done=lambda _: None, timeout=60)
+        with ThreadPoolExecutor(1) as pool:
+            thread = pool.submit(threading.current_thread).result()
+            before = waits(thread)
+            pushed = pool.submit(pipeline.push, ONE, done=lambda _: None, timeout=20)
+            while waits(thread) < before + 5:  # It waits for the slot of the one that is not popped yet.
+                time.sleep(0.01)
+            held.append(pipeline.pop(timeout=60))
+            assert pushed.result() == 7
+        pipeline.drain()
+        assert [frame["sum"][0] for frame in held if frame] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 4])
+def test_a_result_that_is_held_stops_no_push_of_a_callback(capacity: int) -> None:
+    pushed: list[int] = []
+    refused: list[penstock.PenstockError] = []
+
+    def push_another(_: object = None) -> None:
+        try:
+            if len(pushed) < 20:
+                pushed.append(pipeline.push(ONE, done=push_another, timeout=20))
+        except penstock.PenstockError as error:
+            refused.append(error)
+
+    with waiting(lambda x, last: x + last).start(capacity=capacity) as pipeline:
+        pipeline.push(ONE)
+        held = pipeline.pop()
+        for _ in range(capacity):
+            push_another()
+        for _ in range(20):  # In each at least one callback returns.
+            pipeline.drain()
+        assert len(pushed) >= 20 and not refused
+        assert held and held["sum"][0] == 1
+
+
+def test_a_result_that_comes_out_and_is_held_stops_no_push_of_a_callback(interpreter_kept: None) -> None:
+    pushed: list[int] = []
+    threads: list[threading.Thread] = []
+
+    def push_more(_: object) -> None:
+        threads.append(threading.current_thread())
+        for _ in range(5):
+            pushed.append(pipeline.push(ONE, timeout=20))
+
+    with waiting(lambda x, last: x + last).start(capacity=4) as pipeline:
+        pipeline.push(ONE, done=push_more)
+        while len(pushed) < 4:  # The last of them has the room of the callback's own frame.
+            time.sleep(0.01)
+        before = waits(threads[0])
+        while waits(threads[0]) < before + 5:  # It waits for the slot of the first one that it pushed.
+            time.sleep(0.01)
+        held = pipeline.pop(timeout=60)
+        pipeline.drain()
+        assert pushed == [1, 2, 3, 4, 5]
+        assert held and held["sum"][0] == 2
 
 
 HELD = """

@@ -16,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/parker.h"
@@ -887,14 +888,16 @@ TEST_P(HeldTest, AsManyAsTheBoundAndNoMore) {
     push(*pipeline, static_cast<float>(i));
     held.push_back(pop(*pipeline));
   }
-  const auto refused = pipeline->try_push(std::vector{
-      number(1),
-  });
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message(),
-              HasSubstr(concat("at most ", counted(GetParam(), "frame"),
-                               " may be in flight; all came out and are held: let go of one, or "
-                               "allow more (max_held)")));
+  const auto refusal = [&] {
+    const auto pushed = pipeline->try_push(std::vector{number(1)});
+    return pushed ? "none" : pushed.error().message();
+  };
+  const auto all_held = concat("at most ", counted(GetParam(), "frame"),
+                               " may be in flight; all came out and are held: let go of one, or ");
+  EXPECT_THAT(refusal(), HasSubstr(all_held + "allow more (max_held)"));
+  set_language(Language::kPython);
+  EXPECT_THAT(refusal(), HasSubstr(all_held + "take() it"));
+  set_language(Language::kProgram);
   for (std::size_t i = 0; i < held.size(); ++i) expect(held[i], static_cast<float>(i));
   held.erase(held.begin() + 1);  // One that kept its slot: another may, and its own is free.
   push(*pipeline, 50);

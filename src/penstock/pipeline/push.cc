@@ -1,6 +1,7 @@
 // Push: a frame waits for its turn, for room and for its stream, and becomes visible to the stages.
 #include <algorithm>
 
+#include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/pipeline/generations.h"
 #include "penstock/pipeline/guarded.h"
@@ -62,7 +63,8 @@ Status make_room(State& state, std::chrono::nanoseconds timeout, Patience& patie
     const bool all_are_held = state.totals->all() >= frame;
     return full(concat("at most ", counted(state.in_flight_limit, "frame"), " may be in flight; ",
                        all_are_held
-                           ? "all came out and are held: let go of one, or allow more (max_held)"
+                           ? concat("all came out and are held: let go of one, or ",
+                                    in_words_of_caller("allow more (max_held)", "take() it"))
                            : "pop one"));
   }
   for (std::size_t i = 1; i < caller.waits.size(); ++i) {
