@@ -31,6 +31,9 @@ struct PartWork {
 /// is written: no less is done. Open dimensions are at their bound.
 PartWork work_of(const graph::Graph& graph, std::span<const graph::NodeId> nodes);
 
+/// Whether the operator changes the place, the shape or the type of values, and computes none.
+bool only_moves(const graph::Node& node);
+
 /// The least time of some work.
 struct Limit {
   double seconds = 0;
