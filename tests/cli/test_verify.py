@@ -386,6 +386,15 @@ def test_the_mask_of_a_dropout_that_keeps_all_is_right(well, tmp_path):
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 
+def test_a_dropout_that_trains_to_drop_nothing_draws_nothing(well, tmp_path):
+    nodes = [helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"], "drop")]
+    outputs = [value("y", [1, 8]), value("mask", [1, 8], TensorProto.BOOL)]
+    constants = {"ratio": np.float32(0), "training": np.bool_(True)}
+    model = save(tmp_path, "drop", nodes, [value("x", [1, 8])], outputs, constants)
+    well("split", model, "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
 def test_a_list_is_as_long_as_the_one_that_it_is_mapped_from(well, tmp_path):
     body = helper.make_graph(
         [helper.make_node("Relu", ["one"], ["other"])], "body", [value("one", [1, 4])], [value("other", [1, 4])]
