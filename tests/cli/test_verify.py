@@ -386,6 +386,15 @@ def test_the_mask_of_a_dropout_that_keeps_all_is_right(well, tmp_path):
     assert well("verify", "p", "--json").json["verdict"] == "right"
 
 
+def test_a_dropout_that_trains_to_drop_nothing_draws_nothing(well, tmp_path):
+    nodes = [helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"], "drop")]
+    outputs = [value("y", [1, 8]), value("mask", [1, 8], TensorProto.BOOL)]
+    constants = {"ratio": np.float32(0), "training": np.bool_(True)}
+    model = save(tmp_path, "drop", nodes, [value("x", [1, 8])], outputs, constants)
+    well("split", model, "-o", "p")
+    assert well("verify", "p", "--json").json["verdict"] == "right"
+
+
 def test_a_list_is_as_long_as_the_one_that_it_is_mapped_from(well, tmp_path):
     body = helper.make_graph(
         [helper.make_node("Relu", ["one"], ["other"])], "body", [value("one", [1, 4])], [value("other", [1, 4])]
@@ -646,6 +655,70 @@ def test_no_stages_in_f16_are_wrong_for_their_rounding(penstock, well, tmp_path,
         well("split", model, "--cut", "relu", "--cut", cut, "-o", "cut.penstock")
         outcome = penstock("verify", "cut.penstock", "--frames", "12")
         assert outcome.code in (0, 3), (cut, outcome)
+
+
+def wide_network(folder, name, given, nodes):
+    """A network of f32 of which an input is of f16 and not of the type that is computed in."""
+    random = np.random.default_rng(5)
+    weights = {"w": random.standard_normal((32, 64)) / 6, "v": random.standard_normal((64, 8)) / 8}
+    inner = [
+        helper.make_node("MatMul", ["wide", "w"], ["m"], "first"),
+        helper.make_node("Tanh", ["m"], ["t"], "bend"),
+        helper.make_node("MatMul", ["t", "v"], ["y"], "second"),
+    ]
+    constants = {name: array.astype(np.float32) for name, array in weights.items()}
+    return save(folder, name, nodes + inner, given, [value("y", [4, 8])], constants)
+
+
+def stored_in_half(folder):
+    """What it reads is in f16, moved and cast."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["h"], "turn", perm=[1, 0]),
+        helper.make_node("Cast", ["h"], ["wide"], "cast", to=TensorProto.FLOAT),
+    ]
+    return wide_network(folder, "stored", [value("x", [32, 4], TensorProto.FLOAT16)], nodes)
+
+
+def masked_in_half(folder):
+    """Of two inputs the lesser is of f16."""
+    nodes = [
+        helper.make_node("Cast", ["mask"], ["factors"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "factors"], ["wide"], "hide"),
+    ]
+    given = [value("x", [4, 32]), value("mask", [4, 1], TensorProto.FLOAT16)]
+    return wide_network(folder, "masked", given, nodes)
+
+
+@pytest.mark.parametrize("network", [stored_in_half, masked_in_half])
+def test_what_is_only_stored_in_f16_is_judged_as_f32(penstock, well, tmp_path, network):
+    model = network(tmp_path)
+    well("split", model, "-o", "p")
+    (output,) = well("verify", "p", "--json").json["outputs"]
+    assert (output["verdict"], "f16" in output["allowed"].replace("bf16", "")) == ("right", False)
+    assert output["floor"] < 1e-4
+    wrong = onnx.load(model)
+    (weights,) = [one for one in wrong.graph.initializer if one.name == "v"]
+    weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * np.float32(1.002), "v"))
+    onnx.save(wrong, tmp_path / "wrong.onnx")
+    well("split", "wrong.onnx", "-o", "wrong")
+    outcome = penstock("verify", "wrong", "--model", model, "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (1, "wrong")
+
+
+@pytest.mark.parametrize("op", ["Add", "Cast"])
+def test_what_is_computed_or_rounded_in_f16_is_judged_so(well, tmp_path, op):
+    """A cast to f16 rounds; the one back does not."""
+    narrow, wide = {"to": TensorProto.FLOAT16}, {"to": TensorProto.FLOAT}
+    if op == "Add":
+        nodes = [helper.make_node("Add", ["x", "x"], ["h"], "add")]
+    else:
+        nodes = [helper.make_node("Cast", ["x"], ["h"], "narrow", **narrow)]
+    nodes.append(helper.make_node("Cast", ["h"], ["wide"], "widen", **wide))
+    dtype = TensorProto.FLOAT16 if op == "Add" else TensorProto.FLOAT
+    model = wide_network(tmp_path, "computed", [value("x", [4, 32], dtype)], nodes)
+    well("split", model, "-o", "p")
+    (output,) = well("verify", "p", "--json").json["outputs"]
+    assert (output["verdict"], "3 times what f16 gives" in output["allowed"]) == ("right", True)
 
 
 def split_streams(well, halved, tmp_path, cpu, *options):

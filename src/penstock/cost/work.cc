@@ -81,10 +81,18 @@ double window_of(const graph::Node& node) {
   return places;
 }
 
+}  // namespace
+
+bool only_moves(const graph::Node& node) {
+  return node.domain.empty() && is_among(kMovers, node.op);
+}
+
+namespace {
+
 double flops_of(const Graph& graph, NodeId id, double macs) {
   const auto& node = graph.node(id);
   if (macs > 0) return 2 * macs;
-  if (node.domain.empty() && is_among(kMovers, node.op)) return 0;
+  if (only_moves(node)) return 0;
   if (node.op.starts_with("Reduce") || is_among(kReducers, node.op)) {
     return elements_of(type_at(graph, node.inputs, 0));
   }

@@ -32,6 +32,9 @@ struct PartWork {
 /// which this is one's share: they read each constant once together.
 PartWork work_of(const graph::Graph& graph, std::span<const graph::NodeId> nodes, int frames = 1);
 
+/// Whether the operator changes the place, the shape or the type of values, and computes none.
+bool only_moves(const graph::Node& node);
+
 /// The least time of some work.
 struct Limit {
   double seconds = 0;

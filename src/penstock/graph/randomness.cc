@@ -9,6 +9,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "penstock/graph/proto.h"
+#include "penstock/tensor/number.h"
 
 namespace penstock::graph {
 namespace {
@@ -20,7 +21,8 @@ bool draws(std::string_view op) {
   return kOps.contains(op);
 }
 
-constexpr std::size_t kTraining = 2;  ///< The input of a Dropout that says whether it trains.
+/// The inputs of a Dropout that say how many values it drops, and whether it trains.
+constexpr std::size_t kRatio = 1, kTraining = 2;
 
 bool has_random_node(const onnx::GraphProto& graph) {
   return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
@@ -46,10 +48,20 @@ bool has_random_body(const Node& node) {
   });
 }
 
+/// Where that is a constant.
+bool drops_nothing(const Graph& graph, const Node& node) {
+  if (node.inputs[kRatio] == ValueId::kNone) return false;
+  const auto& value = graph.value(node.inputs[kRatio]);
+  if (!value.constant || value.is_parameter) return false;
+  const auto& ratio = *value.constant;
+  return ratio.kind() == Tensor::Kind::kDense && ratio.count() == 1 && is_float(ratio.dtype()) &&
+         number_from_bits(ratio.dtype(), load_bits(ratio.dtype(), ratio.data(), 0)) == 0;
+}
+
 bool trains(const Graph& graph, const Node& node) {
   if (node.op != "Dropout" || node.inputs.size() <= kTraining) return false;
   const auto id = node.inputs[kTraining];
-  if (id == ValueId::kNone) return false;
+  if (id == ValueId::kNone || drops_nothing(graph, node)) return false;
   const auto& constant = graph.value(id).constant;
   return !constant || constant->kind() != Tensor::Kind::kDense || constant->count() == 0 ||
          constant->dtype() != DType::kBool || *static_cast<const bool*>(constant->data());

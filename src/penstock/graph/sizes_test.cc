@@ -265,5 +265,16 @@ TEST(Randomness, IsSeenInNestedGraphsToo) {
   EXPECT_FALSE(is_random(graph, graph.nodes[1]));
 }
 
+TEST(Randomness, IsNotOfADropoutThatDropsNothing) {
+  const auto graph = graph_of(R"((float[2] x, float r) => (float[2] y, float[2] z, float[2] w)
+      <float none = {0}, float some = {0.5}, bool training = {1}> {
+      y = Dropout(x, none, training)
+      z = Dropout(x, some, training)
+      w = Dropout(x, r, training) })");
+  EXPECT_FALSE(is_random(graph, graph.nodes[0]));
+  EXPECT_TRUE(is_random(graph, graph.nodes[1]));
+  EXPECT_TRUE(is_random(graph, graph.nodes[2]));
+}
+
 }  // namespace
 }  // namespace penstock::graph

@@ -362,6 +362,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     judge.allowances_[i].constant = setting.known[i].constant;
     judge.allowances_[i].drawn = setting.known[i].drawn;
     judge.allowances_[i].exact = setting.known[i].exact;
+    judge.allowances_[i].wide = setting.known[i].wide;
   }
   for (std::size_t i = 0; i < judge.allowances_.size(); ++i) {
     const bool mask = lie_within(judge.base_.steps, judge.expected_, i);
@@ -383,10 +384,12 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
       }
     }
   }
+  const bool wide = std::ranges::all_of(judge.allowances_, &Allowance::wide);
   for (std::uint64_t change = 0; change < kChanges; ++change) {
     std::vector<frames::Frame> changed;
     for (std::size_t f = 0; f < frames.size(); ++f) {
-      changed.push_back(with_last_bits_changed(frames[f], change * frames.size() + f + 1));
+      const auto seed = change * frames.size() + f + 1;
+      changed.push_back(with_last_bits_changed(frames[f], seed, 1, false, wide));
     }
     if (std::ranges::equal(changed, frames, same_values)) continue;
     PENSTOCK_CHECK_OK(reference.begin_sequence());
@@ -594,7 +597,7 @@ void Trial::look_again(Reference& reference, std::span<const MakeReference> othe
   if (!needs_second_look()) return;
   std::vector<Allowed> allowed;
   for (const auto& output : outputs_) {
-    allowed.push_back({output.allowed.tolerance, output.allowed.rate});
+    allowed.push_back({output.allowed.tolerance, output.allowed.rate, output.allowed.wide});
   }
   auto jumps = look_at_jumps(kept_, allowed, reference, others);
   for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i].jumps = jumps[i];

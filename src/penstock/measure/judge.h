@@ -51,6 +51,7 @@ struct Allowance {
   bool compared = false;     ///< Two different frames were there.
   bool told_apart = false;   ///< Their outputs differ by ten times what is allowed, at least.
   bool nan = false;          ///< All values of the reference's are NaN.
+  bool wide = false;         ///< As KnownOutput has it.
   bool exact = false;        ///< As KnownOutput has it, or no two values are over a step apart.
   HiddenRows hidden;         ///< Whose values could be others as small.
 };
@@ -104,7 +105,10 @@ struct KnownOutput {
   bool constant = false;  ///< It depends on no input, or on shapes alone.
   /// What draws random numbers that it depends on: "node 'r' (RandomNormal)"; empty: nothing does.
   std::string drawn;
-  bool half = false;  ///< It depends on values of f16.
+  bool half = false;  ///< It depends on what is computed in, or rounded to, f16.
+  /// It depends on nothing of f16 or bf16 but what is stored so: inputs of these types are exact
+  /// where that is so of all outputs.
+  bool wide = false;
   /// Integers of eight bits that are rounded from no number, as classes and masks: a step is wrong.
   bool exact = false;
 };

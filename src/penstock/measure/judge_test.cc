@@ -576,6 +576,17 @@ TEST(Variants, ChangeSeveralLastBitsWithoutASign) {
   }
 }
 
+TEST(Variants, ChangeLastBitsOfWideFloatsAlone) {
+  const auto x = floats([](auto i) { return 1.0 + static_cast<double>(i); });
+  const auto half = tensor<std::uint16_t>(DType::kF16, [](auto) {
+    return static_cast<std::uint16_t>(bits_from_number(DType::kF16, 3));
+  });
+  const auto changed = with_last_bits_changed({half, x}, 1, 1, false, true);
+  EXPECT_TRUE(same_values({changed[0]}, {half}));
+  EXPECT_TRUE(same_values({changed[1]}, with_last_bits_changed({x}, 1)));
+  EXPECT_FALSE(same_values({with_last_bits_changed({half, x}, 1)[0]}, {half}));
+}
+
 TEST(Variants, ChangeLastBitsAndNoZero) {
   auto x = floats([](auto i) { return static_cast<double>(i) - 500; });
   x.as<float>()[0] = std::numeric_limits<float>::infinity();

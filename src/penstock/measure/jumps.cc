@@ -199,9 +199,10 @@ class Look {
 
   void look_at(std::size_t f) {
     const auto& frame = frames_[f];
+    const bool wide = std::ranges::all_of(allowed_, &Allowed::wide);
     jumped_.assign(own_.size(), false);
     for (std::uint64_t look = 0; look < kLooks; ++look) {
-      const auto changed = with_last_bits_changed(frame.inputs, look + 1, kUnits);
+      const auto changed = with_last_bits_changed(frame.inputs, look + 1, kUnits, false, wide);
       if (!same_values(changed, frame.inputs)) note_self(look, frame, reference_.run(changed));
     }
     for (std::size_t other = 0; other < others_.size(); ++other) {

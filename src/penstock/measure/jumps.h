@@ -88,7 +88,8 @@ struct JudgedFrame {
 /// What the first look allows in one output.
 struct Allowed {
   Tolerance tolerance;
-  double rate = 0;  ///< Of the values that may lie outside.
+  double rate = 0;    ///< Of the values that may lie outside.
+  bool wide = false;  ///< As KnownOutput has it.
 };
 
 /// Asks a reference without states, disturbed in many ways, for all frames, and judges each output

@@ -109,12 +109,13 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
 }  // namespace
 
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units, bool mirrored) {
+                                     std::uint64_t units, bool mirrored, bool wide) {
   Random coins(seed);
   std::uint64_t left = 0, drawn = 0;
   frames::Frame changed;
   for (const auto& value : frame) {
     changed.push_back(with_floats_changed(value, [&](DType dtype, std::uint64_t bits) {
+      if (wide && bits_of(dtype) < 32) return bits;
       if (left == 0) {
         drawn = coins.bits();
         left = 64;

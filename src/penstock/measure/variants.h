@@ -12,9 +12,11 @@
 namespace penstock::measure {
 
 /// Every float but 0 so many units in the last place larger or smaller, by a seeded coin;
-/// `mirrored`: smaller or larger. Integers, texts and floats of 8 bits and fewer stay.
+/// `mirrored`: smaller or larger. Integers, texts and floats of 8 bits and fewer stay; `wide`:
+/// those of 16 bits too.
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units = 1, bool mirrored = false);
+                                     std::uint64_t units = 1, bool mirrored = false,
+                                     bool wide = false);
 
 /// Each float rounded to what the narrower type holds, and kept in its own: bf16 has eight bits of
 /// mantissa, f16 eleven.

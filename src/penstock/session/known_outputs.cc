@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/base/option_name.h"
+#include "penstock/cost/work.h"
 #include "penstock/graph/randomness.h"
 #include "penstock/session/join.h"
 #include "penstock/tensor/number.h"
@@ -83,11 +84,29 @@ bool is_rounded(const graph::Graph& graph, graph::ValueId output) {
 /// What reaches each value.
 struct Reaching {
   const graph::Node* drawn = nullptr;  ///< Draws random numbers.
-  bool half = false;                   ///< Values of f16.
+  bool half = false;                   ///< What is computed in, or rounded to, f16,
+  bool narrow = false;                 ///< or bf16.
   bool varies = false;                 ///< What inputs hold, not only their shapes.
   bool sizes_vary = false;             ///< Its own shape is told by what inputs hold.
   bool length_varies = false;          ///< How many tensors a sequence or an optional holds.
 };
+
+/// Whether the node's numbers are rounded to `narrow`. What moves them, or widens them, keeps them.
+bool rounds_to(DType narrow, const graph::Graph& graph, const graph::Node& node) {
+  const auto is_narrow = [&](graph::ValueId id) {
+    return id != graph::ValueId::kNone && graph.value(id).type.dtype == narrow;
+  };
+  const auto is_other_float = [&](graph::ValueId id) {
+    return id != graph::ValueId::kNone && !is_narrow(id) && is_float(graph.value(id).type.dtype);
+  };
+  const bool writes = std::ranges::any_of(node.outputs, is_narrow);
+  const bool adds = node.find("reduction") != nullptr;
+  if (!adds && (cost::only_moves(node) || (node.domain.empty() && node.op == "Where"))) {
+    return writes && std::ranges::any_of(node.inputs, is_other_float);
+  }
+  return writes || std::ranges::any_of(node.inputs, is_narrow) ||
+         std::ranges::any_of(node.captures, is_narrow);
+}
 
 bool reads_shapes_only(const graph::Node& node) {
   return node.domain.empty() && (node.op == "Shape" || node.op == "Size" || node.op == "EyeLike");
@@ -132,13 +151,16 @@ std::string describe_drawn(const graph::Graph& graph, const graph::Node& node) {
   return text + ")";
 }
 
-std::vector<Reaching> what_reaches(const graph::Graph& graph) {
+/// `inputs`: how many of the graph's are given. Behind them are states, which an earlier frame
+/// made.
+std::vector<Reaching> what_reaches(const graph::Graph& graph, std::size_t inputs) {
   std::vector<Reaching> reaching(graph.values.size());
   const auto note = [&](graph::ValueId id, Reaching& node) {
     if (id == graph::ValueId::kNone) return;
     const auto& value = reaching[graph::index(id)];
     if (value.drawn != nullptr) node.drawn = value.drawn;
-    node.half = node.half || value.half || graph.value(id).type.dtype == DType::kF16;
+    node.half = node.half || value.half;
+    node.narrow = node.narrow || value.narrow;
     node.varies = node.varies || value.varies;
     node.sizes_vary = node.sizes_vary || value.sizes_vary;
   };
@@ -146,9 +168,17 @@ std::vector<Reaching> what_reaches(const graph::Graph& graph) {
     reaching[i].varies = !graph.values[i].producer && !graph.values[i].constant;
     reaching[i].length_varies = reaching[i].varies;
   }
+  for (const auto state : std::span(graph.inputs).subspan(inputs)) {
+    const auto dtype = graph.value(state).type.dtype;
+    auto& value = reaching[graph::index(state)];
+    value.half = dtype == DType::kF16;
+    value.narrow = value.half || dtype == DType::kBF16;
+  }
   for (const auto& node : graph.nodes) {
     Reaching here;
     if (graph::is_random(graph, node)) here.drawn = &node;
+    here.half = rounds_to(DType::kF16, graph, node);
+    here.narrow = here.half || rounds_to(DType::kBF16, graph, node);
     here.varies = node.op == kOpaque;
     for (const auto id : node.inputs) note(id, here);
     for (const auto id : node.captures) note(id, here);
@@ -178,7 +208,7 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
   std::vector<measure::KnownOutput> known(package.plan.outputs.size());
   const auto graph = join_stages(package);
   if (!graph) return known;
-  const auto reached = what_reaches(*graph);
+  const auto reached = what_reaches(*graph, package.plan.inputs.size());
   for (std::size_t i = 0; i < known.size() && i < graph->outputs.size(); ++i) {
     if (computes_with_one(*graph, graph->outputs[i])) known[i].last_rounding = kEightUnits;
     const auto dtype = graph->value(graph->outputs[i]).type.dtype;
@@ -187,6 +217,7 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
     const auto& reaching = reached[graph::index(graph->outputs[i])];
     known[i].constant = !reaching.varies;
     known[i].half = reaching.half;
+    known[i].wide = !reaching.narrow;
     if (reaching.drawn != nullptr) known[i].drawn = describe_drawn(*graph, *reaching.drawn);
   }
   return known;

@@ -12,8 +12,8 @@ namespace penstock {
 /// small its value: eight units in the last place of 1 where that computes with 1, as a sigmoid
 /// does; else 0. What only moves or picks values (Reshape, Transpose, Concat, ...) is looked
 /// through; nested graphs and stages that cannot be read are not. And whether it is a constant,
-/// which node that it depends on draws random numbers, whether it depends on values of f16, and
-/// whether its integers are rounded from no number.
+/// which node that it depends on draws random numbers, whether it depends on what is computed in
+/// f16 or bf16, and whether its integers are rounded from no number.
 std::vector<measure::KnownOutput> known_outputs(const plan::Package& package);
 
 }  // namespace penstock
