@@ -354,6 +354,21 @@ def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu
     assert "stage0: node 'mix': Softmax cannot take several frames in one call" in note
 
 
+def test_a_network_that_random_frames_do_not_fit_keeps_its_plan(build, well, tmp_path, cpu):
+    """What cannot be checked in calls of several frames is not used so, and the build goes on."""
+    nodes = [helper.make_node("Gather", ["table", "i"], ["r"], "look", axis=0), helper.make_node("Relu", ["r"], ["y"])]
+    weights = {"table": np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)}
+    nodes.insert(0, helper.make_node("Sub", ["j", "ten"], ["i"], "less"))
+    weights["ten"] = np.array([10], np.int64)
+    inputs, outputs = [value("j", [4], TensorProto.INT64)], [value("y", [4, 3])]
+    model = save(tmp_path, "looked_up", nodes, inputs, outputs, weights)
+    np.savez(tmp_path / "frames.npz", j=np.arange(40).reshape(10, 4) % 5 + 10)
+    report = build(model, "--devices", f"cpu:{cpu}", "--inputs", tmp_path / "frames.npz", "--batch", "4", budget="60s")
+    assert batches_of(well, tmp_path / "built.penstock") == [1]
+    (note,) = (note for note in report["notes"] if "calls of several frames are not used" in note)
+    assert "random values" in note
+
+
 def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*"}]})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4", budget="300s")

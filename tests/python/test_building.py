@@ -46,13 +46,13 @@ def test_the_best_pipeline_is_built_started_and_explained(model: Path, tmp_path:
 def test_a_call_may_take_several_frames(model: Path, tmp_path: Path) -> None:
     package = tmp_path / "several.penstock"
     device = f"cpu:{penstock.devices()['cpuset'][0]}"
-    with penstock.build(model, package, devices=device, budget=5, backends=["onnxruntime"], batch=4) as pipeline:
+    with penstock.build(model, package, devices=device, budget=60, backends=["onnxruntime"], batch=4) as pipeline:
         results = list(pipeline.stream(frame(i) for i in range(20)))
     for i, result in enumerate(results):
         np.testing.assert_allclose(result[0], expected(i))
     report = penstock.explain(package)
     tried = any("frames in a call" in way["name"] for way in report["ways"])
-    assert tried or any("calls of several frames" in note for note in report["notes"])
+    assert tried or any("none is clearly faster" in note for note in report["notes"])
 
 
 @pytest.mark.sweep(of=3)

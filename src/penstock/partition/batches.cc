@@ -24,14 +24,6 @@ bool in_range(int frames) {
   return frames >= 1 && frames <= kMostFrames;
 }
 
-/// 2, 4, 8, ... and the most.
-std::vector<int> frames_of_models(int most) {
-  std::vector<int> frames;
-  for (int count = 2; count < most; count *= 2) frames.push_back(count);
-  if (most > 1) frames.push_back(most);
-  return frames;
-}
-
 /// "stages/0.onnx" -> "stages/0.b2.onnx"
 std::string batched_path(const std::string& model, int frames) {
   return concat(model.substr(0, model.rfind('.')), ".b", frames, ".onnx");
@@ -96,6 +88,13 @@ Result<std::pair<std::string, AskedBatch>> parse_batch(const std::string& text) 
                             kMostFrames, ", from 2 after auto");
   }
   return std::pair(named ? text.substr(0, equals) : std::string(), *batch);
+}
+
+std::vector<int> frames_of_models(int most) {
+  std::vector<int> frames;
+  for (int count = 2; count < most; count *= 2) frames.push_back(count);
+  if (most > 1) frames.push_back(most);
+  return frames;
 }
 
 Status add_batches(const Batches& batches, plan::Plan& plan) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "penstock/base/result.h"
 #include "penstock/plan/plan.h"
@@ -34,6 +35,9 @@ AskedBatch asked_of(const Batches& batches, const std::string& stage);
 /// "8", "8:2.5" (the first frame waits 2.5 ms for more), "auto" (by measurement, up to 8),
 /// "auto:16", "stage1=8:2.5". \error kInvalidArgument
 Result<std::pair<std::string, AskedBatch>> parse_batch(const std::string& text);
+
+/// Beside that of one frame: 2, 4, 8, ... and the most.
+std::vector<int> frames_of_models(int most);
 
 /// Gives the stages their batches and the names of the models for 2, 4, 8, ... and the most frames:
 /// "stages/0.b2.onnx". \error kNotFound  no stage of that name. kInvalidArgument  of other frames.

@@ -22,13 +22,12 @@ namespace fs = std::filesystem;
 constexpr int kRounds = 7;  ///< Of fewer than six no interval of 95 % can be told.
 constexpr double kLeastGain = 1.03;
 constexpr double kSecondsPerTurn = 0.2;  ///< Of timing; compiling comes on top.
-constexpr double kSilenceSeconds = 600;  ///< Compiling, or one run, for longer is a hang.
 
 class BatchChooser {
  public:
   BatchChooser(const graph::Graph& graph, partition::SplitOptions& options,
-               const backend::Registry& backends, const std::function<bool()>& stopped)
-      : graph_(graph), options_(options), backends_(backends), stopped_(stopped) {}
+               const backend::Registry& backends, const ChoiceLimits& limits)
+      : graph_(graph), options_(options), backends_(backends), limits_(limits) {}
 
   Result<std::vector<BatchChoice>> run() {
     PENSTOCK_TRY(auto without, partition::stages_without_batch(graph_, options_));
@@ -37,7 +36,7 @@ class BatchChooser {
     PENSTOCK_CHECK_OK(leave_out_wrong(plan, without));
     cost::Profiler::Options settings;
     settings.seconds_per_part = kSecondsPerTurn;
-    settings.silence_seconds = kSilenceSeconds;
+    settings.silence_seconds = limits_.silence_seconds;
     PENSTOCK_TRY(profiler_, cost::Profiler::start(backends_, nullptr, settings));
     std::vector<BatchChoice> choices;
     for (const auto& stage : plan.stages) {
@@ -166,7 +165,7 @@ class BatchChooser {
     if (round % 2 != 0) std::ranges::reverse(sizes);
     std::map<int, double> seconds;
     for (const int frames : sizes) {
-      if (stopped_()) return make_error(Code::kCancelled, "stopped");
+      if (limits_.stopped()) return make_error(Code::kCancelled, "stopped");
       PENSTOCK_TRY(const auto cost, profiler_->measure_again(parts.at(frames)));
       if (cost && !cost->failure) {
         seconds[frames] = cost->seconds;
@@ -203,29 +202,30 @@ class BatchChooser {
   const graph::Graph& graph_;
   partition::SplitOptions& options_;
   const backend::Registry& backends_;
-  const std::function<bool()>& stopped_;
+  const ChoiceLimits& limits_;
   std::shared_ptr<const fs::path> folder_;
   std::unique_ptr<cost::Profiler> profiler_;
 };
 
 }  // namespace
 
-double seconds_of_choosing(double frame_seconds, int most_frames) {
-  double round = kSecondsPerTurn;
-  for (int frames = 1; frames < most_frames; frames *= 2) {
-    round += std::max(kSecondsPerTurn, std::min(2 * frames, most_frames) * frame_seconds);
-  }
+double seconds_of_choosing(double frame_seconds, double compile_seconds, int most_frames) {
+  const auto seconds_of = [&](int frames) {
+    return compile_seconds + std::max(kSecondsPerTurn, frames * frame_seconds);
+  };
+  double round = seconds_of(1);
+  for (const int frames : partition::frames_of_models(most_frames)) round += seconds_of(frames);
   return kRounds * round;
 }
 
 Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
                                                 partition::SplitOptions& options,
                                                 const backend::Registry& backends,
-                                                const std::function<bool()>& stopped) {
+                                                const ChoiceLimits& limits) {
   const bool any =
       std::ranges::any_of(options.batches, [](const auto& asked) { return asked.second.measured; });
   if (!any) return std::vector<BatchChoice>();
-  return BatchChooser(graph, options, backends, stopped).run();
+  return BatchChooser(graph, options, backends, limits).run();
 }
 
 }  // namespace penstock

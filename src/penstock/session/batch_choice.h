@@ -27,18 +27,24 @@ struct BatchChoice {
   std::string note;  ///< Why there are no trials, or fewer: "node 's': Softmax cannot ...".
 };
 
+/// How long choosing may take.
+struct ChoiceLimits {
+  double silence_seconds = 600;  ///< Compiling, or one run, for longer is a hang.
+  std::function<bool()> stopped = [] { return false; };  ///< Asked before each call is timed.
+};
+
 /// Measures the stages that ask for it, and makes the batches of `options` numbers: for 2, 4, 8,
 /// ... frames and the most that is allowed, the stage's models one after the other on its first
 /// device, its other instances not there, in rounds in which all take their turns. The largest gain
 /// counts of those that are at least 3 % and whose interval is all gain.
-/// `stopped`: asked before each call is timed.
 /// \error as partition::split(), check_batches() where no engine is here, and cost::Profiler;
 ///        kCancelled where it was stopped
-Result<std::vector<BatchChoice>> choose_batches(
-    const graph::Graph& graph, partition::SplitOptions& options, const backend::Registry& backends,
-    const std::function<bool()>& stopped = [] { return false; });
+Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,
+                                                partition::SplitOptions& options,
+                                                const backend::Registry& backends,
+                                                const ChoiceLimits& limits = {});
 
-/// About what choose_batches() takes of a stage, beside compiling, if a frame takes so long.
-double seconds_of_choosing(double frame_seconds, int most_frames);
+/// About what choose_batches() takes of a stage, if a frame takes so long, and compiling a model.
+double seconds_of_choosing(double frame_seconds, double compile_seconds, int most_frames);
 
 }  // namespace penstock

@@ -239,6 +239,10 @@ Result<Report> Build::run() {
 /// Where there can be none.
 Status check_most_frames(const Options& options) {
   if (options.most_frames == 1) return {};
+  if (options.most_frames < 1 || options.most_frames > partition::kMostFrames) {
+    return invalid_argument(OptionName::kBatch, ": expected 1 to ", partition::kMostFrames,
+                            " frames, found ", options.most_frames);
+  }
   if (options.goal == Goal::kLatency) {
     return invalid_argument(OptionName::kBatch,
                             ": in a call of several frames each waits for all; "

@@ -15,6 +15,7 @@ constexpr double kLeastFinal = 2.5;   ///< but so many seconds in all at least,
 constexpr double kMostFinal = 6;      ///< and no more than these,
 constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, once that is known.
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
+constexpr double kMostBatches = 0.4;  ///< Of the budget.
 constexpr double kPatience = 4;       ///< So many times what the sure engine's trial took is no
 constexpr double kLongestSilence = 300;  ///< hang, up to these, which that engine itself has.
 constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
@@ -51,9 +52,17 @@ double Context::latest_start(int plans) const {
 
 double Context::batches_seconds() const {
   if (options.most_frames == 1 || !contest->best()) return 0;
-  const double frame =
-      static_cast<double>(devices.size()) / contest->entries()[*contest->best()].score;
-  return seconds_of_choosing(frame, options.most_frames) + contest->entry_seconds();
+  const auto& best = contest->entries()[*contest->best()];
+  const double frame = static_cast<double>(devices.size()) / best.score;
+  const auto stages = static_cast<double>(best.contestant.split.stages.size());
+  const double choosing =
+      stages * seconds_of_choosing(frame / stages, contest->start_seconds(), options.most_frames);
+  return std::min(choosing + batched_entry_seconds(), kMostBatches * options.budget_seconds);
+}
+
+double Context::batched_entry_seconds() const {
+  const auto sizes = static_cast<double>(partition::frames_of_models(options.most_frames).size());
+  return contest->entry_seconds() + sizes * contest->start_seconds();
 }
 
 double Context::final_seconds() const {

@@ -60,8 +60,11 @@ struct Context {
   /// When so many more plans can still be run before calls of several frames are tried, where the
   /// user allows these, and before the last comparison.
   [[nodiscard]] double latest_start(int plans) const;
-  /// About what finding out takes how many frames a call should take; 0: each is to take one.
+  /// About what finding out takes how many frames a call should take, and running the plan with
+  /// them; no more than a share of the budget. 0: each is to take one.
   [[nodiscard]] double batches_seconds() const;
+  /// Of the latter alone: it compiles a model for each size.
+  [[nodiscard]] double batched_entry_seconds() const;
   /// Of the last comparison: for which it runs, and about what it takes with one more plan that
   /// answers it.
   [[nodiscard]] double final_seconds() const;

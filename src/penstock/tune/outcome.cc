@@ -80,7 +80,8 @@ Result<Outcome> outcome_from_json(std::string_view text) {
     json.at("most_parts").get_to(outcome.most_parts);
     json.at("name").get_to(outcome.contestant.name);
     json.at("as_is").get_to(outcome.contestant.as_is);
-    for (const auto& [stage, frames] : json.at("batches").items()) {
+    const auto batches = json.value("batches", Json::object());
+    for (const auto& [stage, frames] : batches.items()) {
       outcome.contestant.batches[stage] = {.frames = frames.get<int>()};
     }
     for (const auto& stage : json.at("stages")) {
@@ -101,7 +102,6 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
                    {"goal", static_cast<int>(options.goal)},
                    {"settings", options.backend_options},
                    {"tolerance", options.tolerance.value_or(0)},
-                   {"most_frames", options.most_frames},
                    {"frames", frames::digest_of(ring)}};
   for (const auto& way : ways) question["ways"].push_back(way.name());
   for (const auto& state : options.states) {
@@ -112,6 +112,7 @@ cost::PlanKey question_of(const graph::Graph& graph, const Options& options,
   // Machines of one processor differ in what their CPUs share, and in memory.
   question["kinds"] = device::kinds_of(topology, devices);
   question["gigabytes"] = topology.memory_bytes >> 30U;
+  if (options.most_frames > 1) question["most_frames"] = options.most_frames;
   if (options.devices.empty()) question["groups"] = "chosen";
   for (const auto& file : options.custom_ops) {
     const auto hash = sha256_of_file(file);

@@ -7,14 +7,38 @@
 namespace penstock::tune {
 namespace {
 
+constexpr const char* kSeveral = "calls of several frames";
+constexpr const char* kNotUsed = "calls of several frames are not used";
+
 /// Why the stages keep one frame in a call.
 std::string why_none(const std::vector<BatchChoice>& choices) {
-  std::string text = "calls of several frames are not used";
+  std::string text = kNotUsed;
   for (const auto& choice : choices) {
-    text += concat("; ", choice.stage, ": ",
-                   choice.note.empty() ? "they gain less than 3 %" : choice.note);
+    const auto* const known = choice.trials.empty() ? "" : "none is clearly faster by 3 % or more";
+    const auto* const join = choice.trials.empty() || choice.note.empty() ? "" : "; ";
+    text += concat("; ", choice.stage, ": ", known, join, choice.note);
   }
   return text;
+}
+
+/// Until the plan with them, and the last comparison, need what is left.
+ChoiceLimits limits_of(const Context& context) {
+  const double end = context.options.budget_seconds - context.comparison_seconds() -
+                     context.batched_entry_seconds();
+  return {.silence_seconds = context.silence_seconds(), .stopped = [&context, end] {
+            return context.options.stopped() || context.spent() > end;
+          }};
+}
+
+/// Without them there is a plan all the same.
+Status leave_out(Context& context, const Error& error) {
+  if (context.options.stopped()) return error;
+  if (error.code == Code::kCancelled) {
+    context.shortlist.leave_out(kSeveral);
+  } else {
+    context.report.notes.push_back(concat(kNotUsed, ": ", error.message()));
+  }
+  return {};
 }
 
 }  // namespace
@@ -24,14 +48,11 @@ Status try_batches(Context& context, Proposals& proposals) {
   if (context.options.most_frames == 1 || !best) return {};
   if (context.is_one_at_a_time()) {
     context.report.notes.push_back(
-        "calls of several frames are not used: memory has no room for more than one plan at a "
-        "time");
+        concat(kNotUsed, ": memory has no room for more than one plan at a time"));
     return {};
   }
-  if (context.out_of_time()) {
-    context.shortlist.leave_out("calls of several frames");
-    return {};
-  }
+  const auto limits = limits_of(context);
+  if (limits.stopped()) return leave_out(context, make_error(Code::kCancelled, "no time"));
   context.say("measuring calls of several frames");
   auto contestant = context.contest->entries()[*best].contestant;
   PENSTOCK_TRY(const auto* graph, context.graph_of(contestant.as_is));
@@ -39,8 +60,8 @@ Status try_batches(Context& context, Proposals& proposals) {
   split.custom_ops = context.options.custom_ops;
   split.weights = context.weights.get();
   split.batches[""] = {.frames = context.options.most_frames, .measured = true};
-  const auto choices = choose_batches(*graph, split, context.backends, context.options.stopped);
-  if (!choices) return choices.error();
+  const auto choices = choose_batches(*graph, split, context.backends, limits);
+  if (!choices) return leave_out(context, choices.error());
   int most = 1;
   for (const auto& choice : *choices) most = std::max(most, choice.frames);
   if (most == 1) {
