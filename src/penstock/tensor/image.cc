@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <new>
 #include <span>
@@ -92,8 +94,8 @@ std::string_view failure() {
   return said;
 }
 
-Error not_decoded() {
-  return make_error(Code::kDataLoss, "cannot be decoded (", failure(),
+Error not_decoded(std::string_view why = failure()) {
+  return make_error(Code::kDataLoss, "cannot be decoded (", why,
                     "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
 }
 
@@ -149,6 +151,11 @@ Status decode_other(std::span<const unsigned char> bytes, int channels, const Ro
   int width = 0, height = 0, found = 0;
   const auto size = static_cast<int>(bytes.size());
   if (stbi_info_from_memory(bytes.data(), size, &width, &height, &found) == 0) return not_decoded();
+  // A BMP's numbers are its header's: below 0 rows begin at the top.
+  if (width <= 0 || height == 0 || height == std::numeric_limits<int>::min()) {
+    return not_decoded(concat(height, " rows of ", width, " pixels"));
+  }
+  height = std::abs(height);
   const auto read = [&](std::span<std::uint8_t> to) -> Status {
     const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
         stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),

@@ -1,8 +1,11 @@
 // Pictures of a few pixels read for inputs of several layouts, sizes and types, and bad files.
 #include "penstock/tensor/image.h"
 
+#include <cstdint>
 #include <fstream>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -157,6 +160,49 @@ TEST_F(ImageTest, AbsentAndDamagedFilesAreRefused) {
   EXPECT_EQ(read_image(write("text.png", "not a picture"), any).error().code, Code::kDataLoss);
   EXPECT_EQ(read_image(write("huge.ppm", "P6 2000000000 2000000000 255\n"), any).error().code,
             Code::kDataLoss);
+}
+
+/// The header of a BMP file of 24 bits a pixel, and `pixels` behind it.
+std::string bmp(std::int32_t width, std::int32_t height, const std::string& pixels) {
+  constexpr std::uint32_t kBegin = 14, kHeader = 40;
+  std::string bytes = "BM";
+  const auto put = [&](std::uint32_t number, int count) {
+    for (int i = 0; i < count; ++i, number >>= 8U) bytes += static_cast<char>(number & 0xFFU);
+  };
+  for (const auto number : {0U, 0U, kBegin + kHeader, kHeader}) put(number, 4);
+  put(static_cast<std::uint32_t>(width), 4);
+  put(static_cast<std::uint32_t>(height), 4);
+  put(1, 2);
+  put(24, 2);
+  bytes.resize(kBegin + kHeader);
+  return bytes + pixels;
+}
+
+TEST_F(ImageTest, RowsOfABmpGoUpOrDown) {
+  const std::string low("\1\1\1\0", 4), high("\2\2\2\0", 4);  // Rows are filled up to 4 bytes.
+  for (const int height : {2, -2}) {
+    const auto file = write("x.bmp", bmp(1, height, height > 0 ? low + high : high + low));
+    const auto tensor = read_image(file, type(DType::kU8, {1, 1, 2, 1}));
+    ASSERT_TRUE(tensor) << tensor.error().message();
+    EXPECT_EQ(values<std::uint8_t>(*tensor), (std::vector<std::uint8_t>{2, 1})) << height;
+  }
+}
+
+TEST_F(ImageTest, SizesThatNoPictureHasAreRefused) {
+  constexpr auto kLeast = std::numeric_limits<std::int32_t>::min();
+  const std::pair<int, int> sizes[] = {{0, 4},   {4, 0},      {0, 0},      {-4, 4},
+                                       {-4, -4}, {4, kLeast}, {kLeast, 4}, {40000, -40000}};
+  for (const auto& [width, height] : sizes) {
+    const auto file = write("x.bmp", bmp(width, height, std::string(96, '\0')));
+    const auto tensor = read_image(file, type(DType::kU8, {1, 3, 4, 4}));
+    ASSERT_FALSE(tensor) << width << " x " << height;
+    EXPECT_EQ(tensor.error().code, Code::kDataLoss);
+  }
+  EXPECT_EQ(
+      read_image(write("x.bmp", bmp(-4, 0, "")), type(DType::kU8, {3, 4, 4})).error().message(),
+      concat("picture '", at("x.bmp").string(),
+             "': cannot be decoded (0 rows of -4 pixels): expected a PNG, JPEG, BMP or PPM "
+             "picture; save it again as one"));
 }
 
 }  // namespace
