@@ -85,12 +85,14 @@ Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
   return bytes;
 }
 
+constexpr std::string_view kEndsEarly = "it ends too early";
+
 /// stb's word for why, or plain words where its own say little.
 std::string_view failure() {
   const char* reason = stbi_failure_reason();
   const std::string_view said = reason == nullptr ? "" : reason;
   if (said.empty()) return "damaged";
-  if (said == "outofdata") return "it ends too early";
+  if (said == "outofdata") return kEndsEarly;
   return said;
 }
 
@@ -146,6 +148,24 @@ Status decode_pnm(std::span<const unsigned char> bytes, int channels, const Room
   return {};
 }
 
+/// Whether a BMP file has fewer rows than its header says: stb takes what is missing for black.
+bool is_cut_off_bmp(std::span<const unsigned char> bytes, int height, int width) {
+  constexpr std::size_t kFields = 30, kOldHeader = 12;
+  if (bytes[0] != 'B') return false;
+  if (bytes.size() < kFields) return true;
+  const auto number = [&](std::size_t at, std::size_t count) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) found |= std::size_t{bytes[at + i]} << (8 * i);
+    return found;
+  };
+  const auto begin = number(10, 4), bits = number(number(14, 4) == kOldHeader ? 24 : 28, 2);
+  const auto used = (static_cast<std::size_t>(width) * bits + 7) / 8, row = (used + 3) / 4 * 4;
+  if (row == 0) return false;
+  // The last row need not be filled up.
+  return bytes.size() < begin ||
+         (bytes.size() - begin + row - used) / row < static_cast<std::size_t>(height);
+}
+
 /// By stb: PNG and BMP.
 Status decode_other(std::span<const unsigned char> bytes, int channels, const Room& room) {
   int width = 0, height = 0, found = 0;
@@ -156,6 +176,7 @@ Status decode_other(std::span<const unsigned char> bytes, int channels, const Ro
     return not_decoded(concat(height, " rows of ", width, " pixels"));
   }
   height = std::abs(height);
+  if (is_cut_off_bmp(bytes, height, width)) return not_decoded(kEndsEarly);
   const auto read = [&](std::span<std::uint8_t> to) -> Status {
     const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
         stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),

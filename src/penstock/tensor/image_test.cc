@@ -205,5 +205,22 @@ TEST_F(ImageTest, SizesThatNoPictureHasAreRefused) {
              "picture; save it again as one"));
 }
 
+TEST_F(ImageTest, ABmpThatIsCutOffIsRefused) {
+  const std::string rows("\1\1\1\0\2\2\2\0", 8);
+  const Type any = type(DType::kU8, {1, 1, 2, 1});
+  for (const int height : {2, -2}) {
+    const auto whole = bmp(1, height, rows);
+    for (std::size_t size = 1; size < whole.size() - 1; ++size) {
+      EXPECT_FALSE(read_image(write("x.bmp", whole.substr(0, size)), any)) << size;
+    }
+    // What fills the last row up is no pixel.
+    EXPECT_TRUE(read_image(write("x.bmp", whole.substr(0, whole.size() - 1)), any));
+  }
+  EXPECT_EQ(read_image(write("x.bmp", bmp(30000, 30000, rows)), any).error().message(),
+            concat("picture '", at("x.bmp").string(),
+                   "': cannot be decoded (it ends too early): expected a PNG, JPEG, BMP or PPM "
+                   "picture; save it again as one"));
+}
+
 }  // namespace
 }  // namespace penstock
