@@ -98,7 +98,7 @@ std::string_view failure() {
 
 Error not_decoded(std::string_view why = failure()) {
   return make_error(Code::kDataLoss, "cannot be decoded (", why,
-                    "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
+                    "): expected a PNG, JPEG, BMP or binary PPM picture; save it again as one");
 }
 
 /// As it is seen. `orientation`: EXIF's; from 5 on, rows are columns.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -158,6 +159,8 @@ TEST_F(ImageTest, AbsentAndDamagedFilesAreRefused) {
   EXPECT_EQ(read_image(at(""), any).error().code, Code::kInvalidArgument);
   EXPECT_EQ(read_image(write("empty.png", ""), any).error().code, Code::kDataLoss);
   EXPECT_EQ(read_image(write("text.png", "not a picture"), any).error().code, Code::kDataLoss);
+  EXPECT_THAT(read_image(write("text.ppm", "P3 1 1 255\n1 2 3\n"), any).error().message(),
+              testing::HasSubstr("expected a PNG, JPEG, BMP or binary PPM picture"));
   EXPECT_EQ(read_image(write("huge.ppm", "P6 2000000000 2000000000 255\n"), any).error().code,
             Code::kDataLoss);
 }
@@ -201,7 +204,7 @@ TEST_F(ImageTest, SizesThatNoPictureHasAreRefused) {
   EXPECT_EQ(
       read_image(write("x.bmp", bmp(-4, 0, "")), type(DType::kU8, {3, 4, 4})).error().message(),
       concat("picture '", at("x.bmp").string(),
-             "': cannot be decoded (0 rows of -4 pixels): expected a PNG, JPEG, BMP or PPM "
+             "': cannot be decoded (0 rows of -4 pixels): expected a PNG, JPEG, BMP or binary PPM "
              "picture; save it again as one"));
 }
 
@@ -216,10 +219,11 @@ TEST_F(ImageTest, ABmpThatIsCutOffIsRefused) {
     // What fills the last row up is no pixel.
     EXPECT_TRUE(read_image(write("x.bmp", whole.substr(0, whole.size() - 1)), any));
   }
-  EXPECT_EQ(read_image(write("x.bmp", bmp(30000, 30000, rows)), any).error().message(),
-            concat("picture '", at("x.bmp").string(),
-                   "': cannot be decoded (it ends too early): expected a PNG, JPEG, BMP or PPM "
-                   "picture; save it again as one"));
+  EXPECT_EQ(
+      read_image(write("x.bmp", bmp(30000, 30000, rows)), any).error().message(),
+      concat("picture '", at("x.bmp").string(),
+             "': cannot be decoded (it ends too early): expected a PNG, JPEG, BMP or binary PPM "
+             "picture; save it again as one"));
 }
 
 }  // namespace
