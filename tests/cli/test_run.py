@@ -487,7 +487,7 @@ def test_wrong_inputs_are_named(penstock, chain, double, tmp_path):
         ("--input", "x=text.npy"): ["'x'", "text.npy", "not a .npy file"],
         ("--input", "x=empty.npy"): ["'x'", "is empty"],
         ("--input", "x=absent.npy"): ["'x'", "absent.npy", "check the path"],
-        ("--input", "x=text.png"): ["'x'", "text.png", "PNG, JPEG, BMP or PPM"],
+        ("--input", "x=text.png"): ["'x'", "text.png", "PNG, JPEG, BMP or binary PPM"],
         ("--input", "x=x.doc"): ["'x'", "x.doc", ".npy"],
         ("--input", "x=nowhere"): ["file 'nowhere': no such file or folder"],
         ("--input", "x=all.npz"): ["'x'", "all.npz", "--inputs FILE.npz"],

@@ -164,11 +164,23 @@ Status refuse_native_code(const Plan& plan) {
   return {};
 }
 
+/// An output that is an input under its own name: no stage could write it for the next frame.
+Error both_in_one(const std::string& name) {
+  return invalid_argument("'", name,
+                          "' is an input and an output in one, which nothing computes: expected an "
+                          "output of its own; add an Identity node to the model from input '",
+                          name, "' to a new output, in place of output '", name, "' (",
+                          OptionName::kStates, ")");
+}
+
 std::optional<Error> misread_state(const StateEdge& state, const std::vector<std::string>& inputs,
                                    const std::vector<std::string>& outputs) {
   const auto has = [](const std::vector<std::string>& names, const std::string& name) {
     return std::ranges::find(names, name) != names.end();
   };
+  for (const auto& end : {state.from, state.to}) {
+    if (has(inputs, end) && has(outputs, end)) return both_in_one(end);
+  }
   if (has(inputs, state.to)) return std::nullopt;
   if (has(inputs, state.from) && has(outputs, state.to)) {
     return invalid_argument("the ends are swapped: expected ",

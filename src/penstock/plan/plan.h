@@ -263,8 +263,9 @@ Status validate(const Plan& plan);
 /// output is one, or a stage that writes it has several replicas and the plan one stream.
 Status add_state(Plan& plan, const StateEdge& state, bool keep_output = false);
 
-/// Why a state is none that ends at no input: its ends are swapped, or what stands behind the input
-/// is no .npy file. Nothing: neither. By the names of the inputs and the outputs that there are.
+/// Why a state is none by its names: an end is an input and an output in one, its ends are swapped,
+/// or what stands behind the input is no .npy file. Nothing: none of them. By the names of the
+/// inputs and the outputs that there are.
 std::optional<Error> misread_state(const StateEdge& state, const std::vector<std::string>& inputs,
                                    const std::vector<std::string>& outputs);
 

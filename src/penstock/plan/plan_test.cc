@@ -98,6 +98,17 @@ TEST(StateTest, NamesWhatIsNotThere) {
             "'0.5'; write one (numpy.save), or leave it out for zeros (--state)");
 }
 
+TEST(StateTest, RefusesAnOutputThatIsAnInput) {
+  // A delay by one frame, and what the state was.
+  auto plan = finish({"x", "s"}, {"y", "x", "s"}, {stage(0, {"x", "s"}, {"y"})});
+  EXPECT_EQ(add_state(plan, {"x", "s", ""}).error().message(),
+            "state 'x' -> 's': 'x' is an input and an output in one, which nothing computes: "
+            "expected an output of its own; add an Identity node to the model from input 'x' to a "
+            "new output, in place of output 'x' (--state)");
+  EXPECT_THAT(add_state(plan, {"y", "s", ""}).error().message(),
+              HasSubstr("state 'y' -> 's': 's' is an input and an output in one"));
+}
+
 TEST(StateTest, RefusesWhatIsTakenAlready) {
   const auto fresh = [] {
     return finish({"x", "s", "r"}, {"y", "t", "u"}, {stage(0, {"x", "s", "r"}, {"y", "t", "u"})});

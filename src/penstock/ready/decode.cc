@@ -40,8 +40,9 @@ Result<function::Function> make_decode(const Values& values) {
 
 std::vector<Declaration> decode_functions() {
   return {{.name = "decode",
-           .says = "The bytes of a JPEG, PNG, BMP or PPM file as a picture (red, green, blue), "
-                   "turned as its EXIF orientation says: for services and folders of pictures.",
+           .says =
+               "The bytes of a JPEG, PNG, BMP or binary PPM file as a picture (red, green, blue), "
+               "turned as its EXIF orientation says: for services and folders of pictures.",
            .settings = {size_setting("most",
                                      "The largest picture, for which room is made; a larger one "
                                      "fails its frame.",

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <new>
 #include <span>
@@ -83,18 +85,20 @@ Result<std::vector<unsigned char>> read_bytes(const fs::path& file) {
   return bytes;
 }
 
+constexpr std::string_view kEndsEarly = "it ends too early";
+
 /// stb's word for why, or plain words where its own say little.
 std::string_view failure() {
   const char* reason = stbi_failure_reason();
   const std::string_view said = reason == nullptr ? "" : reason;
   if (said.empty()) return "damaged";
-  if (said == "outofdata") return "it ends too early";
+  if (said == "outofdata") return kEndsEarly;
   return said;
 }
 
-Error not_decoded() {
-  return make_error(Code::kDataLoss, "cannot be decoded (", failure(),
-                    "): expected a PNG, JPEG, BMP or PPM picture; save it again as one");
+Error not_decoded(std::string_view why = failure()) {
+  return make_error(Code::kDataLoss, "cannot be decoded (", why,
+                    "): expected a PNG, JPEG, BMP or binary PPM picture; save it again as one");
 }
 
 /// As it is seen. `orientation`: EXIF's; from 5 on, rows are columns.
@@ -144,11 +148,35 @@ Status decode_pnm(std::span<const unsigned char> bytes, int channels, const Room
   return {};
 }
 
+/// Whether a BMP file has fewer rows than its header says: stb takes what is missing for black.
+bool is_cut_off_bmp(std::span<const unsigned char> bytes, int height, int width) {
+  constexpr std::size_t kFields = 30, kOldHeader = 12;
+  if (bytes[0] != 'B') return false;
+  if (bytes.size() < kFields) return true;
+  const auto number = [&](std::size_t at, std::size_t count) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < count; ++i) found |= std::size_t{bytes[at + i]} << (8 * i);
+    return found;
+  };
+  const auto begin = number(10, 4), bits = number(number(14, 4) == kOldHeader ? 24 : 28, 2);
+  const auto used = (static_cast<std::size_t>(width) * bits + 7) / 8, row = (used + 3) / 4 * 4;
+  if (row == 0) return false;
+  // The last row need not be filled up.
+  return bytes.size() < begin ||
+         (bytes.size() - begin + row - used) / row < static_cast<std::size_t>(height);
+}
+
 /// By stb: PNG and BMP.
 Status decode_other(std::span<const unsigned char> bytes, int channels, const Room& room) {
   int width = 0, height = 0, found = 0;
   const auto size = static_cast<int>(bytes.size());
   if (stbi_info_from_memory(bytes.data(), size, &width, &height, &found) == 0) return not_decoded();
+  // A BMP's numbers are its header's: below 0 rows begin at the top.
+  if (width <= 0 || height == 0 || height == std::numeric_limits<int>::min()) {
+    return not_decoded(concat(height, " rows of ", width, " pixels"));
+  }
+  height = std::abs(height);
+  if (is_cut_off_bmp(bytes, height, width)) return not_decoded(kEndsEarly);
   const auto read = [&](std::span<std::uint8_t> to) -> Status {
     const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> data(
         stbi_load_from_memory(bytes.data(), size, &width, &height, &found, channels),

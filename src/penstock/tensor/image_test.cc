@@ -1,10 +1,14 @@
 // Pictures of a few pixels read for inputs of several layouts, sizes and types, and bad files.
 #include "penstock/tensor/image.h"
 
+#include <cstdint>
 #include <fstream>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -155,8 +159,71 @@ TEST_F(ImageTest, AbsentAndDamagedFilesAreRefused) {
   EXPECT_EQ(read_image(at(""), any).error().code, Code::kInvalidArgument);
   EXPECT_EQ(read_image(write("empty.png", ""), any).error().code, Code::kDataLoss);
   EXPECT_EQ(read_image(write("text.png", "not a picture"), any).error().code, Code::kDataLoss);
+  EXPECT_THAT(read_image(write("text.ppm", "P3 1 1 255\n1 2 3\n"), any).error().message(),
+              testing::HasSubstr("expected a PNG, JPEG, BMP or binary PPM picture"));
   EXPECT_EQ(read_image(write("huge.ppm", "P6 2000000000 2000000000 255\n"), any).error().code,
             Code::kDataLoss);
+}
+
+/// The header of a BMP file of 24 bits a pixel, and `pixels` behind it.
+std::string bmp(std::int32_t width, std::int32_t height, const std::string& pixels) {
+  constexpr std::uint32_t kBegin = 14, kHeader = 40;
+  std::string bytes = "BM";
+  const auto put = [&](std::uint32_t number, int count) {
+    for (int i = 0; i < count; ++i, number >>= 8U) bytes += static_cast<char>(number & 0xFFU);
+  };
+  for (const auto number : {0U, 0U, kBegin + kHeader, kHeader}) put(number, 4);
+  put(static_cast<std::uint32_t>(width), 4);
+  put(static_cast<std::uint32_t>(height), 4);
+  put(1, 2);
+  put(24, 2);
+  bytes.resize(kBegin + kHeader);
+  return bytes + pixels;
+}
+
+TEST_F(ImageTest, RowsOfABmpGoUpOrDown) {
+  const std::string low("\1\1\1\0", 4), high("\2\2\2\0", 4);  // Rows are filled up to 4 bytes.
+  for (const int height : {2, -2}) {
+    const auto file = write("x.bmp", bmp(1, height, height > 0 ? low + high : high + low));
+    const auto tensor = read_image(file, type(DType::kU8, {1, 1, 2, 1}));
+    ASSERT_TRUE(tensor) << tensor.error().message();
+    EXPECT_EQ(values<std::uint8_t>(*tensor), (std::vector<std::uint8_t>{2, 1})) << height;
+  }
+}
+
+TEST_F(ImageTest, SizesThatNoPictureHasAreRefused) {
+  constexpr auto kLeast = std::numeric_limits<std::int32_t>::min();
+  const std::pair<int, int> sizes[] = {{0, 4},   {4, 0},      {0, 0},      {-4, 4},
+                                       {-4, -4}, {4, kLeast}, {kLeast, 4}, {40000, -40000}};
+  for (const auto& [width, height] : sizes) {
+    const auto file = write("x.bmp", bmp(width, height, std::string(96, '\0')));
+    const auto tensor = read_image(file, type(DType::kU8, {1, 3, 4, 4}));
+    ASSERT_FALSE(tensor) << width << " x " << height;
+    EXPECT_EQ(tensor.error().code, Code::kDataLoss);
+  }
+  EXPECT_EQ(
+      read_image(write("x.bmp", bmp(-4, 0, "")), type(DType::kU8, {3, 4, 4})).error().message(),
+      concat("picture '", at("x.bmp").string(),
+             "': cannot be decoded (0 rows of -4 pixels): expected a PNG, JPEG, BMP or binary PPM "
+             "picture; save it again as one"));
+}
+
+TEST_F(ImageTest, ABmpThatIsCutOffIsRefused) {
+  const std::string rows("\1\1\1\0\2\2\2\0", 8);
+  const Type any = type(DType::kU8, {1, 1, 2, 1});
+  for (const int height : {2, -2}) {
+    const auto whole = bmp(1, height, rows);
+    for (std::size_t size = 1; size < whole.size() - 1; ++size) {
+      EXPECT_FALSE(read_image(write("x.bmp", whole.substr(0, size)), any)) << size;
+    }
+    // What fills the last row up is no pixel.
+    EXPECT_TRUE(read_image(write("x.bmp", whole.substr(0, whole.size() - 1)), any));
+  }
+  EXPECT_EQ(
+      read_image(write("x.bmp", bmp(30000, 30000, rows)), any).error().message(),
+      concat("picture '", at("x.bmp").string(),
+             "': cannot be decoded (it ends too early): expected a PNG, JPEG, BMP or binary PPM "
+             "picture; save it again as one"));
 }
 
 }  // namespace

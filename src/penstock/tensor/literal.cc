@@ -162,8 +162,12 @@ Result<std::uint64_t> float_bits(DType dtype, std::string_view item) {
     return invalid_argument("expected a finite number, found '", item,
                             "'; an .npy file may hold others");
   }
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  // Of a kind without infinity: its largest number, which stands for all over it.
+  const double most = number_from_bits(dtype, bits_from_number(dtype, kEndless));
   const auto bits = bits_from_number(dtype, *value);
-  return std::isfinite(number_from_bits(dtype, bits)) ? Result(bits) : outside(dtype, item);
+  const bool holds = std::abs(*value) <= most && std::isfinite(number_from_bits(dtype, bits));
+  return holds ? Result(bits) : outside(dtype, item);
 }
 
 Result<std::uint64_t> bits_in(DType dtype, std::string_view item) {

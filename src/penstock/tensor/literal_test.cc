@@ -70,6 +70,11 @@ TEST(Literal, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("256", typed(DType::kU8, {})), HasSubstr("outside what u8 can hold"));
   EXPECT_THAT(refusal("nan", typed(DType::kF32, {})), HasSubstr("expected a finite number"));
   EXPECT_THAT(refusal("1e39", typed(DType::kF32, {})), HasSubstr("outside what f32 can hold"));
+  for (const auto* value : {"449", "-449", "1e9"}) {  // The kind has no infinity.
+    EXPECT_THAT(refusal(value, typed(DType::kF8E4M3FN, {})), HasSubstr("outside what f8e4m3fn"));
+  }
+  EXPECT_EQ(parsed("-448", typed(DType::kF8E4M3FN, {1})).count(), 1U);
+  EXPECT_THAT(refusal("7", typed(DType::kF4E2M1, {})), HasSubstr("outside what f4e2m1 can hold"));
   EXPECT_THAT(refusal("1e400", typed(DType::kF64, {})), HasSubstr("expected a finite number"));
   EXPECT_THAT(refusal("yes", typed(DType::kBool, {})), HasSubstr("expected true or false"));
   EXPECT_THAT(refusal("", i64), HasSubstr("expected a value, found nothing"));
