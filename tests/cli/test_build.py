@@ -362,11 +362,14 @@ def test_a_network_that_random_frames_do_not_fit_keeps_its_plan(build, well, tmp
     weights["ten"] = np.array([10], np.int64)
     inputs, outputs = [value("j", [4], TensorProto.INT64)], [value("y", [4, 3])]
     model = save(tmp_path, "looked_up", nodes, inputs, outputs, weights)
-    np.savez(tmp_path / "frames.npz", j=np.arange(40).reshape(10, 4) % 5 + 10)
-    report = build(model, "--devices", f"cpu:{cpu}", "--inputs", tmp_path / "frames.npz", "--batch", "4", budget="60s")
+    (tmp_path / "frames").mkdir()
+    for i in range(4):
+        np.save(tmp_path / "frames" / f"{i}.npy", (np.arange(4) + i) % 5 + 10)
+    own = f"j={tmp_path / 'frames'}"
+    report = build(model, "--devices", f"cpu:{cpu}", "--input", own, "--batch", "4", budget="60s")
     assert batches_of(well, tmp_path / "built.penstock") == [1]
     (note,) = (note for note in report["notes"] if "calls of several frames are not used" in note)
-    assert "random values" in note
+    assert "random values" in note or "out of range" in note
 
 
 def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, synthetic, tmp_path):

@@ -111,9 +111,10 @@ Result<std::unique_ptr<Tuner>> Tuner::start(std::shared_ptr<pipeline::Pipeline> 
       return Error(fits.error()).within(concat("package '", other.folder.string(), "'"));
     }
     if (foretells(other.plan)) continue;
-    return invalid_argument("package '", other.folder.string(),
-                            "': its plan does not tell what its stages take (predicted_seconds); "
-                            "'penstock build' writes packages that do");
+    return invalid_argument(
+        "package '", other.folder.string(),
+        "': its plan does not tell what its stages take (predicted_seconds); "
+        "'penstock build' writes packages that do, where a call takes one frame");
   }
   auto claimed = claim(pipeline.get());
   if (claimed == nullptr) {

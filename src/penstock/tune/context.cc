@@ -52,12 +52,16 @@ double Context::latest_start(int plans) const {
 
 double Context::batches_seconds() const {
   if (options.most_frames == 1 || !contest->best()) return 0;
+  return std::min(choosing_seconds() + batched_entry_seconds(),
+                  kMostBatches * options.budget_seconds);
+}
+
+double Context::choosing_seconds() const {
   const auto& best = contest->entries()[*contest->best()];
   const double frame = static_cast<double>(devices.size()) / best.score;
   const auto stages = static_cast<double>(best.contestant.split.stages.size());
-  const double choosing =
-      stages * seconds_of_choosing(frame / stages, contest->start_seconds(), options.most_frames);
-  return std::min(choosing + batched_entry_seconds(), kMostBatches * options.budget_seconds);
+  return stages *
+         seconds_of_choosing(frame / stages, contest->start_seconds(), options.most_frames);
 }
 
 double Context::batched_entry_seconds() const {

@@ -63,7 +63,8 @@ struct Context {
   /// About what finding out takes how many frames a call should take, and running the plan with
   /// them; no more than a share of the budget. 0: each is to take one.
   [[nodiscard]] double batches_seconds() const;
-  /// Of the latter alone: it compiles a model for each size.
+  /// Of choosing, and of running the plan: that compiles a model for each size.
+  [[nodiscard]] double choosing_seconds() const;
   [[nodiscard]] double batched_entry_seconds() const;
   /// Of the last comparison: for which it runs, and about what it takes with one more plan that
   /// answers it.

@@ -21,13 +21,10 @@ std::string why_none(const std::vector<BatchChoice>& choices) {
   return text;
 }
 
-/// Until the plan with them, and the last comparison, need what is left.
-ChoiceLimits limits_of(const Context& context) {
-  const double end = context.options.budget_seconds - context.comparison_seconds() -
-                     context.batched_entry_seconds();
-  return {.silence_seconds = context.silence_seconds(), .stopped = [&context, end] {
-            return context.options.stopped() || context.spent() > end;
-          }};
+/// What choosing may take: the plan with them and the last comparison need the rest.
+double seconds_left(const Context& context) {
+  return context.options.budget_seconds - context.comparison_seconds() -
+         context.batched_entry_seconds() - context.spent();
 }
 
 /// Without them there is a plan all the same.
@@ -51,8 +48,14 @@ Status try_batches(Context& context, Proposals& proposals) {
         concat(kNotUsed, ": memory has no room for more than one plan at a time"));
     return {};
   }
-  const auto limits = limits_of(context);
-  if (limits.stopped()) return leave_out(context, make_error(Code::kCancelled, "no time"));
+  // It may end a little later: the machine may be slow for a moment.
+  if (seconds_left(context) < context.choosing_seconds() / 2) {
+    context.shortlist.leave_out(kSeveral);
+    return {};
+  }
+  const ChoiceLimits limits{.silence_seconds = context.silence_seconds(), .stopped = [&] {
+                              return context.options.stopped() || seconds_left(context) < 0;
+                            }};
   context.say("measuring calls of several frames");
   auto contestant = context.contest->entries()[*best].contestant;
   PENSTOCK_TRY(const auto* graph, context.graph_of(contestant.as_is));
