@@ -17,7 +17,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include "penstock/grpc/client/thread_room.h"
+#include "penstock/grpc/client/may_start.h"
 #include "penstock/grpc/health.h"
 #include "penstock/grpc/lasting_calls.h"
 #include "penstock/grpc/listener.h"
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
                                             const Options& options) {
   // Of bytes that are no message it would write a line for each: strangers could fill the log.
   google::protobuf::SetLogHandler(nullptr);
-  PENSTOCK_CHECK_OK(check_thread_room());
+  PENSTOCK_CHECK_OK(check_may_start());
   auto state = std::make_unique<State>(server, access, options);
   if (options.say) state->lines = std::make_unique<LogLines>(options.say);
   PENSTOCK_CHECK_OK(state->worker.start());

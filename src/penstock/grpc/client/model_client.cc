@@ -18,11 +18,11 @@
 #include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
 #include "penstock/grpc/client/answer.h"
+#include "penstock/grpc/client/may_start.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/served_call.h"
 #include "penstock/grpc/client/served_stream.h"
-#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/timed_event.h"
 #include "penstock/grpc/inference.grpc.pb.h"
 #include "penstock/tensor/datatype.h"
@@ -597,7 +597,7 @@ class ModelClient final : public RemoteModel {
 
 Result<std::unique_ptr<RemoteModel>> connect_model(PeerOptions options, std::string model,
                                                    std::string version) {
-  PENSTOCK_CHECK_OK(check_thread_room());
+  PENSTOCK_CHECK_OK(check_may_start());
   auto state = std::make_unique<State>();
   state->options = std::move(options);
   state->model = std::move(model);

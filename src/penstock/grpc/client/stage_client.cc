@@ -22,11 +22,11 @@
 #include "penstock/grpc/client/client_stream.h"
 #include "penstock/grpc/client/held_source.h"
 #include "penstock/grpc/client/line.h"
+#include "penstock/grpc/client/may_start.h"
 #include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/peer.h"
 #include "penstock/grpc/client/question.h"
 #include "penstock/grpc/client/session.h"
-#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -391,7 +391,7 @@ Result<std::shared_ptr<InferCall>> StageClient::infer(std::span<const Tensor* co
 }  // namespace
 
 Result<std::unique_ptr<RemoteModel>> open_stage(PeerOptions options, StageRequest request) {
-  PENSTOCK_CHECK_OK(check_thread_room());
+  PENSTOCK_CHECK_OK(check_may_start());
   auto client = std::make_unique<StageClient>(std::move(options), std::move(request));
   PENSTOCK_CHECK_OK(client->start());
   return std::unique_ptr<RemoteModel>(std::move(client));

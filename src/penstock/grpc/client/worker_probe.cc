@@ -15,10 +15,10 @@
 #include "penstock/base/thread.h"
 #include "penstock/base/version.h"
 #include "penstock/device/affinity.h"
+#include "penstock/grpc/client/may_start.h"
 #include "penstock/grpc/client/moving.h"
 #include "penstock/grpc/client/oneof.h"
 #include "penstock/grpc/client/peer.h"
-#include "penstock/grpc/client/thread_room.h"
 #include "penstock/grpc/client/worker_messages.h"
 #include "penstock/grpc/client/worker_protocol.h"
 #include "penstock/grpc/worker.grpc.pb.h"
@@ -274,7 +274,7 @@ WorkerProbe::~WorkerProbe() = default;
 
 Result<std::unique_ptr<WorkerProbe>> WorkerProbe::connect(PeerOptions options,
                                                           std::vector<std::string> peers) {
-  PENSTOCK_CHECK_OK(check_thread_room());
+  PENSTOCK_CHECK_OK(check_may_start());
   auto state = std::make_unique<State>(std::move(options));
   PENSTOCK_TRY(state->connection, Connection::open(state->options));
   state->stub = worker::Worker::NewStub(state->connection.channel());
