@@ -378,6 +378,27 @@ def test_an_access_log_that_is_a_fifo_without_a_reader_is_refused(models: list[s
     assert "start its reader first" in done.stderr
 
 
+def test_sigterm_ends_it_well_while_models_load(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "slow.py").write_text(
+        f"import pathlib\nimport time\n\nimport penstock\n\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(1)\n"
+        "same = penstock.Function('same', lambda x: x, {'x': 'f32[1]'}, {'y': 'f32[1]'})\n"
+    )
+    app = tmp_path / "app.yaml"
+    app.write_text(
+        "penstock_app: 1\nfunctions: slow.py\ninputs: {x: 'f32[1]'}\n"
+        "nodes:\n  n: {function: same, inputs: {x: x}}\noutputs: {y: n.y}\n"
+    )
+    command = [find_program(), "serve", app, "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not begun.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "penstock: ended before its models were loaded\n", "")
+
+
 def test_a_trace_has_requests_and_what_stages_did_for_them(models: list[str], tmp_path: Path) -> None:
     file = tmp_path / "trace.json"
     server = Server(models[0], "--trace", str(file))

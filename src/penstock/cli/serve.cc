@@ -202,7 +202,12 @@ Result<int> run(const ServeOptions& options) {
   const backend::Registry backends = load_backends();
   const InterruptGuard guard(Hangup::kReload);
   std::signal(SIGPIPE, SIG_IGN);  // Whoever reads its output may leave.
-  PENSTOCK_TRY(const auto serving, gateway::start_serving(serving_options, backends));
+  auto started = gateway::start_serving(serving_options, backends);
+  if (!started && started.error().code == Code::kCancelled && interrupted()) {
+    say("ended before its models were loaded");
+    return kOk;
+  }
+  PENSTOCK_TRY(const auto serving, std::move(started));
   if (!serving->contents().empty()) say(concat("contents in ", serving->contents().string()));
   for (const auto& model : serving->models()) say(concat("model ", model));
   if (serving_options.insecure)
