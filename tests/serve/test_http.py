@@ -1,8 +1,10 @@
 """penstock serve over HTTP, as unchanged clients see it: clients/http_client.py in its own environment, and curl."""
 
 import base64
+import http.client
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -44,11 +46,12 @@ def save_models(folder: Path) -> list[str]:
 
 
 class Server:
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, one_pipe: bool = False) -> None:
         addresses = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]
-        self.errors = tempfile.TemporaryFile("w+")  # A pipe that nobody reads would stop the server.
+        self.errors = tempfile.TemporaryFile("w+")  # A pipe that nobody reads would lose what it says.
         command = ["env", "--default-signal=HUP", str(find_program()), "serve", *addresses, *arguments]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        stderr = subprocess.STDOUT if one_pipe else self.errors
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.address = self._address()
 
     def _address(self) -> str:
@@ -327,6 +330,73 @@ def test_the_access_log_has_a_line_for_each_request(models: list[str], tmp_path:
     assert first["traceparent"] == trace.split()[1]
     assert (second["status"], second["target"]) == (404, "/v2/models/none/infer")
     assert "unknown model" in second["error"]
+
+
+def get(server: Server, path: str) -> int:
+    host, port = server.address.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.status
+
+
+@pytest.mark.parametrize("one_pipe", [False, True], ids=["alone", "with-standard-error"])
+def test_a_reader_of_the_access_log_that_stalls_holds_up_nobody(models: list[str], one_pipe: bool) -> None:
+    server = Server(models[0], "--access-log", "-", one_pipe=one_pipe)
+    try:
+        for _ in range(60):  # A line of 4040 bytes leaves no room for a warning in its page of the pipe.
+            assert get(server, "/v2/models/add?" + "a" * 3849) == 200
+        assert get(server, "/v2/health/live") == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    finally:
+        server.process.kill()
+    told = "penstock: warning: access log '-': lines are lost: nobody reads on"
+    assert server.said().splitlines() == ([] if one_pipe else [told])
+
+
+def test_a_reader_of_the_access_log_that_leaves_ends_nothing(models: list[str]) -> None:
+    server = Server(models[0], "--access-log", "-")
+    try:
+        assert get(server, "/v2/models/add") == 200
+        server.process.stdout.close()
+        assert [get(server, "/v2/models/add") for _ in range(3)] == [200] * 3
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    finally:
+        server.process.kill()
+    assert server.said() == "penstock: warning: access log '-': lines are lost: Broken pipe\n"
+
+
+def test_an_access_log_that_is_a_fifo_without_a_reader_is_refused(models: list[str], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    command = [find_program(), "serve", models[0], "--listen", "127.0.0.1:0", "--access-log", tmp_path / "pipe"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "start its reader first" in done.stderr
+
+
+def test_sigterm_ends_it_well_while_models_load(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (tmp_path / "slow.py").write_text(
+        f"import pathlib\nimport time\n\nimport penstock\n\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(1)\n"
+        "same = penstock.Function('same', lambda x: x, {'x': 'f32[1]'}, {'y': 'f32[1]'})\n"
+    )
+    app = tmp_path / "app.yaml"
+    app.write_text(
+        "penstock_app: 1\nfunctions: slow.py\ninputs: {x: 'f32[1]'}\n"
+        "nodes:\n  n: {function: same, inputs: {x: x}}\noutputs: {y: n.y}\n"
+    )
+    command = [find_program(), "serve", app, "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not begun.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "penstock: ended before its models were loaded\n", "")
 
 
 def test_a_trace_has_requests_and_what_stages_did_for_them(models: list[str], tmp_path: Path) -> None:

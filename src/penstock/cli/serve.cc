@@ -2,6 +2,7 @@
 // The worker is the same server, with room for stages of callers of other machines.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -12,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "penstock/base/address.h"
 #include "penstock/base/thread.h"
@@ -50,6 +53,12 @@ constexpr auto kLook = std::chrono::milliseconds(50);  // Between looks at signa
 void say(const std::string& line) {
   std::fputs(concat("penstock: ", line, "\n").c_str(), stdout);
   std::fflush(stdout);
+}
+
+/// Requests warn too: none of them waits for who reads the standard error.
+void warn(const std::string& message) {
+  pollfd room{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&room, 1, 0) == 1) spdlog::warn("{}", message);
 }
 
 /// Each connection takes a descriptor: lets the process have as many as the system allows, and
@@ -136,7 +145,7 @@ Result<gateway::Options> to_options(const ServeOptions& options) {
   fit_descriptors(server.limits.connections, all.http.empty() ? 1 : 2);
   server.trace = !options.trace.empty();
   server.native_code = !options.no_native_code;
-  server.warn = [](const std::string& message) { spdlog::warn("{}", message); };
+  server.warn = warn;
   server.stopped = interrupted;
   server.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(options.patience_s));
@@ -192,7 +201,13 @@ Result<int> run(const ServeOptions& options) {
   PENSTOCK_TRY(const auto serving_options, to_options(options));
   const backend::Registry backends = load_backends();
   const InterruptGuard guard(Hangup::kReload);
-  PENSTOCK_TRY(const auto serving, gateway::start_serving(serving_options, backends));
+  std::signal(SIGPIPE, SIG_IGN);  // Whoever reads its output may leave.
+  auto started = gateway::start_serving(serving_options, backends);
+  if (!started && started.error().code == Code::kCancelled && interrupted()) {
+    say("ended before its models were loaded");
+    return kOk;
+  }
+  PENSTOCK_TRY(const auto serving, std::move(started));
   if (!serving->contents().empty()) say(concat("contents in ", serving->contents().string()));
   for (const auto& model : serving->models()) say(concat("model ", model));
   if (serving_options.insecure)

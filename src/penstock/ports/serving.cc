@@ -209,7 +209,7 @@ class Ports final : public gateway::Serving {
   /// \pre  no other function was called before
   Status open(const Options& options, const backend::Registry& backends) {
     if (!options.access_log.empty()) {
-      auto log = serve::AccessLog::open(options.access_log);
+      auto log = serve::AccessLog::open(options.access_log, options.server.warn);
       if (!log)
         return told_of(in_words_of_caller("--access-log", "access_log"), std::move(log).error());
       log_ = *std::move(log);

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -27,9 +29,11 @@ struct AccessEntry {
 /// \threads  write() and reopen() may be called from any thread.
 class AccessLog {
  public:
-  /// Appends to the file; "-" is the standard output.
+  using Say = std::function<void(const std::string&)>;
+
+  /// Appends to the file; "-" is the standard output. Of lost lines `say` is told, by any thread.
   /// \error kPermissionDenied  it cannot be written, with the system's reason.
-  static Result<std::unique_ptr<AccessLog>> open(const std::string& file);
+  static Result<std::unique_ptr<AccessLog>> open(const std::string& file, Say say);
   ~AccessLog();
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
@@ -38,14 +42,25 @@ class AccessLog {
   /// logs over has moved the old one away. \error as open(); the old one stays in use.
   Status reopen();
 
-  /// One line, written whole. What cannot be written is lost.
+  /// One line, written whole. What cannot be written at once is lost: nobody waits for the reader
+  /// of a pipe.
   void write(const AccessEntry& entry);
 
  private:
-  AccessLog(std::string file, int descriptor) : file_(std::move(file)), descriptor_(descriptor) {}
+  AccessLog(std::string file, int descriptor, Say say)
+      : file_(std::move(file)), descriptor_(descriptor), say_(std::move(say)) {}
+
+  /// \returns what is to be said of lost lines; empty: nothing.
+  std::string append(const std::string& line);
 
   const std::string file_;
   const int descriptor_;
+  const Say say_;  // Null: nobody hears.
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  bool cut_ = false;        // The last line has no end.
+  std::uint64_t lost_ = 0;  // Lines, until it is told that it goes on.
+  std::chrono::steady_clock::time_point last_loss_;
 };
 
 }  // namespace penstock::serve

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "penstock/app/app.h"
@@ -39,9 +42,13 @@ using function::Function;
 using function::Inputs;
 using function::Outputs;
 using std::chrono::milliseconds;
+using ::testing::_;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
@@ -991,7 +998,7 @@ TEST(AccessLogTest, GoesOnInTheFileOfItsName) {
     std::ifstream stream(path);
     return std::count(std::istreambuf_iterator<char>(stream), {}, '\n');
   };
-  const auto log = *AccessLog::open(file);
+  const auto log = *AccessLog::open(file, {});
   log->write({.protocol = "grpc"});
   std::filesystem::rename(file, old);
   log->write({.protocol = "grpc"});
@@ -999,6 +1006,70 @@ TEST(AccessLogTest, GoesOnInTheFileOfItsName) {
   log->write({.protocol = "grpc"});
   EXPECT_EQ(lines_of(old), 2);
   EXPECT_EQ(lines_of(file), 1);
+}
+
+/// Of a log that was told to `told`.
+AccessLog::Say to(std::vector<std::string>& told) {
+  return [&told](const std::string& text) { told.push_back(text); };
+}
+
+constexpr auto kCalm = milliseconds(1100);  // Then a log says that it goes on.
+
+TEST(AccessLogTest, LosesLinesRatherThanWaitForTheReaderOfAPipe) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const auto unread = AccessLog::open(file, {});
+  ASSERT_FALSE(unread);
+  EXPECT_THAT(unread.error().message(), HasSubstr("start its reader first"));
+
+  const int reader = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(::fcntl(reader, F_SETPIPE_SZ, 16384), 16384);
+  std::vector<std::string> told;
+  const auto log = *AccessLog::open(file, to(told));
+  const AccessEntry entry{.protocol = "http", .target = std::string(9000, 'a')};
+  for (int i = 0; i < 10; ++i) log->write(entry);
+  ASSERT_THAT(told, ElementsAre(HasSubstr("lines are lost: nobody reads on")));
+
+  std::string read(65536, ' ');
+  read.resize(static_cast<std::size_t>(::read(reader, read.data(), read.size())));
+  EXPECT_EQ(std::ranges::count(read, '\n'), 1);
+  std::this_thread::sleep_for(kCalm);
+  log->write({.protocol = "grpc"});
+  EXPECT_THAT(told, ElementsAre(_, HasSubstr("goes on; lines lost: 9")));
+  std::string after(8192, ' ');
+  after.resize(static_cast<std::size_t>(::read(reader, after.data(), after.size())));
+  EXPECT_THAT(after, StartsWith("\n{"));  // After a line that was cut.
+  EXPECT_EQ(after.back(), '\n');
+  ::close(reader);
+}
+
+TEST(AccessLogTest, EndsALineThatAFullDiskCut) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "log";
+  std::vector<std::string> told;
+  const auto log = *AccessLog::open(file, to(told));
+  log->write({.protocol = "http"});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{std::filesystem::file_size(file) + 20, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  for (int i = 0; i < 3; ++i) log->write({.protocol = "http"});
+  EXPECT_TRUE(log->reopen());
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  log->write({.protocol = "http"});
+  EXPECT_THAT(told, ElementsAre(HasSubstr("lines are lost: ")));
+  std::this_thread::sleep_for(kCalm);
+  log->write({.protocol = "http"});
+  EXPECT_THAT(told, ElementsAre(_, HasSubstr("goes on; lines lost: 3")));
+
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  const auto whole = AllOf(StartsWith("{"), EndsWith("}"));
+  EXPECT_THAT(lines, ElementsAre(whole, SizeIs(20), whole, whole));
 }
 
 TEST_F(ServerTest, RegionsAreReadInPlaceAndWritten) {
