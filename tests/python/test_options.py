@@ -102,7 +102,7 @@ def test_sentences_name_what_python_has(pipeline: penstock.Pipeline) -> None:
     with pytest.raises(penstock.InvalidArgument, match=r"^stream_of\(n\)\.restore\(\): stream 3: no state 'q'"):
         pipeline.stream_of(3).restore({"q": 1})
     pipeline.push(frame(1))
-    with pytest.raises(penstock.ResourceExhausted, match=r"end one \(stream_of\(n\)\.end\(\)\)"):
+    with pytest.raises(penstock.ResourceExhausted, match="which is stream 0; allow more in the plan"):
         pipeline.push(frame(1), stream=5)
     with pytest.raises(penstock.NotFound, match="parameter 'a'; there are none: name them by parameters="):
         pipeline.set_parameters({"a": 1})
