@@ -32,7 +32,7 @@ std::string time_now() {
 
 constexpr auto kCalm = std::chrono::seconds(1);  // Without a loss: it goes on.
 
-std::string reason_of(int error) {
+std::string loss_reason(int error) {
   if (error == EAGAIN) return "nobody reads on";
   if (error == ENXIO) return "nobody reads this pipe; start its reader first";
   return std::generic_category().message(error);
@@ -44,7 +44,8 @@ Result<int> open_file(const std::string& file) {
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC;
   const int descriptor = file == "-" ? dup(STDOUT_FILENO) : ::open(file.c_str(), kFlags, 0640);
   if (descriptor >= 0) return descriptor;
-  return make_error(Code::kPermissionDenied, "the access log cannot be written: ", reason_of(errno))
+  return make_error(Code::kPermissionDenied,
+                    "the access log cannot be written: ", loss_reason(errno))
       .within({Where::kFile, file});
 }
 
@@ -135,7 +136,7 @@ std::string AccessLog::append(const std::string& line) {
   }
   last_loss_ = now;
   if (++lost_ > 1) return {};
-  return concat("access log '", file_, "': lines are lost: ", reason_of(error));
+  return concat("access log '", file_, "': lines are lost: ", loss_reason(error));
 }
 
 }  // namespace penstock::serve
