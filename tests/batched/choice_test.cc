@@ -95,8 +95,7 @@ TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   ASSERT_EQ(choices->size(), 1);
   EXPECT_EQ(choices->front().note,
             "device elsewhere/cpu:0 is no CPU of this machine, and calls are measured on these "
-            "only; give a "
-            "number");
+            "only; 'split' takes a number that is not measured");
   EXPECT_FALSE(options_.batches.at("stage0").measured);
   EXPECT_EQ(options_.batches.at("stage0").frames, 1);
 }
