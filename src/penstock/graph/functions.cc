@@ -13,6 +13,7 @@
 #include <onnx/defs/schema.h>
 #include <onnx/inliner/inliner.h>
 
+#include "penstock/graph/contrib_operators.h"
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -160,7 +161,26 @@ void give_defaults(Nodes& nodes, const Functions& functions) {
   }
 }
 
+/// \param opsets  the versions that the model names, by domain
+bool is_operator(const onnx::FunctionProto& function, const std::map<std::string, int>& opsets) {
+  if (function.domain() == "com.microsoft") return is_contrib_operator(function.name());
+  const auto version = opsets.find(function.domain());
+  return version != opsets.end() && onnx::OpSchemaRegistry::Schema(function.name(), version->second,
+                                                                   function.domain()) != nullptr;
+}
+
 }  // namespace
+
+void drop_shadowed_functions(onnx::ModelProto& model) {
+  std::map<std::string, int> opsets;
+  for (const auto& opset : model.opset_import()) {
+    opsets[opset.domain()] = static_cast<int>(opset.version());
+  }
+  auto& functions = *model.mutable_functions();
+  const auto dropped = std::ranges::remove_if(
+      functions, [&](const auto& function) { return is_operator(function, opsets); });
+  functions.erase(dropped.begin(), dropped.end());
+}
 
 Status align_opsets(onnx::ModelProto& model) {
   std::set<std::string> domains;

@@ -7,6 +7,11 @@
 
 namespace penstock::graph {
 
+/// Removes the functions that bear the name of an operator of ONNX (in the model's operator set) or
+/// of com.microsoft, whatever their overload: ONNX Runtime takes the operator and never looks at
+/// them.
+void drop_shadowed_functions(onnx::ModelProto& model);
+
 /// Gives the model and its functions one version of each domain's operator set: the model's own, or
 /// else a function's, in which every operator that they use means the same as in the version that
 /// each names. Only the versions change.

@@ -67,6 +67,22 @@ TEST(Functions, BringTheModelToTheirOpsetWhereItsOperatorsAreTheSame) {
   EXPECT_EQ(graph.info.opsets.at(""), 18);
 }
 
+/// A model that calls `domain.name`, which it also has as a function of one Neg.
+std::vector<std::string> ops_of_call(const std::string& domain, const std::string& name) {
+  return ops_of(import_text(concat(
+      "<ir_version: 10, opset_import: [\"\" : 18, \"com.microsoft\" : 1]> g (float[2, 3] x) => "
+      "(float[2, 3] y) { y = ",
+      domain.empty() ? "" : domain + ".", name, "(x) } <domain: \"", domain,
+      "\", opset_import: [\"\" : 18]> ", name, " (a) => (b) { b = Neg(a) }")));
+}
+
+// ONNX leaves it to the runtime which one counts; ONNX Runtime takes its operator.
+TEST(Functions, ThatBearTheNameOfAnOperatorAreNotLookedAt) {
+  EXPECT_THAT(ops_of_call("", "Relu"), ElementsAre("Relu"));
+  EXPECT_THAT(ops_of_call("com.microsoft", "FastGelu"), ElementsAre("FastGelu"));
+  EXPECT_THAT(ops_of_call("com.microsoft", "OfMyOwn"), ElementsAre("Neg"));
+}
+
 TEST(Functions, ThatDifferFromTheModelAreNamed) {
   const auto error = error_of_text(model_with(
       18, 17, "m = ReduceMean<axes = [1]>(a) b = Sub(a, m)",

@@ -62,6 +62,7 @@ Result<Draft> build(onnx::ModelProto model, DataReader& reader, const ImportOpti
   sources.ir_version = model.ir_version();
   normalise(model);
   PENSTOCK_TRY(sources.weights, take_weights(model, reader));
+  drop_shadowed_functions(model);
   PENSTOCK_CHECK_OK(align_opsets(model));
   PENSTOCK_CHECK_OK(check(model));
   PENSTOCK_CHECK_OK(make_parameters_of_nodes(model, options, reader, sources.weights));

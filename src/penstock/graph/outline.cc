@@ -148,6 +148,7 @@ Result<Outline> outline_of(std::string_view bytes, Ops ops) {
   Outline found;
   if (!holds(model, ops)) return found;
   normalise(model);
+  drop_shadowed_functions(model);
   PENSTOCK_CHECK_OK(align_opsets(model));
   PENSTOCK_CHECK_OK(inline_functions(model));
   believe_inputs_only(*model.mutable_graph());
