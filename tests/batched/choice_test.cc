@@ -32,15 +32,20 @@ constexpr const char* kCosts = R"({"synthetic_a": {
 class BatchChoiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto costs = folder_.path() / "costs.json";
-    std::ofstream(costs) << kCosts;
     ::setenv("PENSTOCK_PLUGIN_PATH", PENSTOCK_SYNTHETIC_BACKENDS, 1);
-    ::setenv("PENSTOCK_SYNTHETIC", costs.c_str(), 1);
-    backends_ = backend::Registry::load();
+    load(kCosts);
     options_.backend = "synthetic_a";
     options_.by = partition::Cuts{{"first", "second"}};
     options_.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
     options_.batches[""] = {.frames = 4, .measured = true};
+  }
+
+  /// The synthetic backends, with these costs.
+  void load(const std::string& costs) {
+    const auto file = folder_.path() / "costs.json";
+    std::ofstream(file) << costs;
+    ::setenv("PENSTOCK_SYNTHETIC", file.c_str(), 1);
+    backends_ = backend::Registry::load();
   }
 
   TemporaryFolder folder_;
@@ -86,6 +91,17 @@ TEST_F(BatchChoiceTest, KeepsTheNumbersOfOtherStages) {
   EXPECT_EQ(plan->stages[2].batch, plan::Batch());
 }
 
+TEST_F(BatchChoiceTest, MeasuresOnAnAccelerator) {
+  load(R"({"synthetic_a": {"seconds": {"first": 0.002},
+                           "accelerator": {"devices": 1, "contexts": 2}}})");
+  options_.devices = {{.host = {}, .kind = device::Device::Kind::kCuda, .cpus = {}, .index = 0}};
+  options_.batches = {{"stage0", {.frames = 4, .measured = true}}};
+  const auto choices = choose_batches(graph::import_text(kStages), options_, backends_);
+  ASSERT_TRUE(choices) << choices.error().message();
+  ASSERT_EQ(choices->size(), 1);
+  EXPECT_EQ(choices->front().frames, 4) << choices->front().note;
+}
+
 TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   options_.devices = {{.host = "elsewhere", .cpus = {0}}};
   options_.batches = {{"stage0", {.frames = 2, .measured = true}}};
@@ -94,7 +110,7 @@ TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   ASSERT_TRUE(choices) << choices.error().message();
   ASSERT_EQ(choices->size(), 1);
   EXPECT_EQ(choices->front().note,
-            "device elsewhere/cpu:0 is no CPU of this machine, and calls are measured on these "
+            "device elsewhere/cpu:0 is of another machine, and calls are measured on this one "
             "only; 'split' takes a number that is not measured");
   EXPECT_FALSE(options_.batches.at("stage0").measured);
   EXPECT_EQ(options_.batches.at("stage0").frames, 1);

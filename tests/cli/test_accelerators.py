@@ -143,6 +143,13 @@ def test_what_was_measured_there_is_known_to_the_next_build(build, well, synthet
     assert again()["measured_parts"] > 0
 
 
+@pytest.mark.sweep(of=3)
+def test_several_frames_in_one_call_where_the_accelerator_gains_by_it(build, synthetic_backends):
+    synthetic_backends(b={"seconds": {"Conv": 0.002}, "accelerator": NEAR})
+    report = build("--batch", "4", devices="cuda:0", backends="synthetic_b")
+    assert report["chosen"] == "synthetic_b on cuda:0, up to 4 frames in a call"
+
+
 def test_an_accelerator_that_is_not_there_is_an_error_before_anything_is_measured(
     penstock, network, cpu, costs, synthetic_backends, tmp_path
 ):

@@ -121,16 +121,16 @@ class BatchChooser {
       bind_open(plan, partition, frames, part);
     }
     part.device = stage.devices.front();
-    part.threads = static_cast<int>(part.device.cpus.size());
+    part.threads = std::max(1, static_cast<int>(part.device.cpus.size()));
     part.flush_denormals = stage.flush_denormals;
     for (const auto& library : plan.custom_ops) part.custom_ops.push_back(package() / library);
     return part;
   }
 
   Status measure(const plan::Plan& plan, const plan::Stage& stage, BatchChoice& choice) {
-    if (!stage.devices.front().is_local_cpu()) {
+    if (stage.devices.front().is_remote()) {
       choice.note = concat("device ", device::to_string(stage.devices.front()),
-                           " is no CPU of this machine, and calls are measured on these only; "
+                           " is of another machine, and calls are measured on this one only; "
                            "'split' takes a number that is not measured");
       return {};
     }
