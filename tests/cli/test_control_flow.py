@@ -205,3 +205,19 @@ def test_whole_and_in_three_too(well, tmp_path, name):
         chosen = [word for cut in cuts for word in ("--cut", cut)]
         well("split", file, *constants, *chosen, "-o", package)
         assert well("verify", package, "--frames", "5", "--json").json["ok"], cuts
+
+
+def test_a_loop_that_zeros_never_end_starts_all_the_same(well, tmp_path):
+    """Each step doubles the values, until one is 5; a pipeline warms up on zeros."""
+    text = """g (float[4] x) => (float[4] y, float[n] largest) {
+        y, largest = Loop ("", "", x) <body = b (int64 i, bool on, float[4] v)
+          => (bool on2, float[4] w, float top) <float end = {5}> {
+          w = Add(v, v)
+          a = Abs(w)
+          top = ReduceMax <keepdims = 0> (a)
+          on2 = Less(top, end)
+        }>
+    }"""
+    onnx.save(onnx.parser.parse_model(HEAD + text), tmp_path / "doubling.onnx")
+    well("split", tmp_path / "doubling.onnx", "-o", tmp_path / "p")
+    assert well("verify", tmp_path / "p", "--frames", "5", "--json").json["ok"]

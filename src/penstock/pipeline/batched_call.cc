@@ -139,13 +139,12 @@ Status BatchedCall::hold_rows(Port& port, const Type& one, bool written) {
   return {};
 }
 
-// Zeros may be no fair input (an index out of range, a division): then it did not warm up. Of open
-// shapes the first frames tell.
-void BatchedCall::warm_up(const std::vector<Tensor>* parameters) {
+// Of open shapes the first frames tell.
+void BatchedCall::warm_up(WarmUp& warm_up, const std::vector<Tensor>* parameters) {
   if (has_open_shapes()) return;
   given_ = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    if (!run(p, {}, parameters) || !context(p).wait(backend::kNoDeadline)) break;
+    if (!warm_up.run(context(p), [&] { return run(p, {}, parameters); })) break;
   }
   restore();
   for (auto& part : parts_) part.at_start = part.context->counters();

@@ -13,6 +13,7 @@
 #include "penstock/pipeline/record.h"
 #include "penstock/pipeline/rows.h"
 #include "penstock/pipeline/stage.h"
+#include "penstock/pipeline/warm_up.h"
 
 namespace penstock::pipeline {
 
@@ -64,7 +65,7 @@ class BatchedCall {
   /// Of the stage's partitions: the models for one frame, and those for `rows`.
   /// \error kInvalidArgument  they do not fit each other; or of a memory that gives no storage.
   Status open(Executables ones, Executables several);
-  void warm_up(const std::vector<Tensor>* parameters);
+  void warm_up(WarmUp& warm_up, const std::vector<Tensor>* parameters);
 
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] backend::Context& context(std::size_t part) { return *parts_[part].context; }

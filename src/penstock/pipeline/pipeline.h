@@ -76,9 +76,9 @@ struct WorkerSpans;  // spans.h
 /// threads get their numbers in some order, and come out in the order of the numbers.
 class Pipeline {
  public:
-  /// Compiles every stage on its own thread, runs each once on zeros to warm up, and checks the
-  /// affinity of every thread that appeared.
-  /// `folder`: where the plan's relative paths start (plan::Package::folder).
+  /// Compiles every stage on its own thread, runs each once on zeros to warm up (ended after about
+  /// 3 s, where the engine can), and checks the affinity of every thread that appeared. `folder`:
+  /// where the plan's relative paths start (plan::Package::folder).
   /// \error  what validate(), the registry and the backends say, with the stage's name before it.
   /// \error kResourceExhausted  the slots of the edges may take more memory than is available:
   ///                            names the largest edge; or memory ran out.

@@ -82,7 +82,7 @@ BoundFrame StageCall::room_for_frame() const {
   return made;
 }
 
-Status StageCall::warm_up() {
+Status StageCall::warm_up(WarmUp& warm_up) {
   if (stage_.may_drop) return {};  // A function would count it as a frame.
   // The edges' own first slots, as no frame is there yet.
   at_ = &bound_.front();
@@ -104,15 +104,15 @@ Status StageCall::warm_up() {
     bind_mirrors(*at_);
     PENSTOCK_CHECK_OK(bring_inputs(*at_));
   }
-  warm_up_parts();
+  warm_up_parts(warm_up);
   PENSTOCK_CHECK_OK(restore_storage());
   copies_ = 0;
   for (auto& part : parts_) part.at_start = part.context->counters();
-  for (auto& batched : batched_) batched->warm_up(values_);
+  for (auto& batched : batched_) batched->warm_up(warm_up, values_);
   return {};
 }
 
-void StageCall::warm_up_parts() {
+void StageCall::warm_up_parts(WarmUp& warm_up) {
   const bool items = !stage_.plan->each.empty();
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     auto& part = parts_[p];
@@ -121,10 +121,10 @@ void StageCall::warm_up_parts() {
     const auto absent = [](const Tensor* tensor) { return tensor->kind() == Tensor::Kind::kNone; };
     if (std::ranges::any_of(part.inputs, absent) || (items && !has_items(p))) return;
     if (items) view_item(p, 0);
-    // Zeros may be no fair input (an index out of range, a division): then it did not warm up.
-    if (!part.context->run({}, part.inputs, part.outputs) ||
-        !part.context->wait(backend::kNoDeadline))
+    if (!warm_up.run(*part.context,
+                     [&] { return part.context->run({}, part.inputs, part.outputs); })) {
       return;
+    }
   }
 }
 

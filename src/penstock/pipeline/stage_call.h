@@ -12,6 +12,7 @@
 #include "penstock/pipeline/ending.h"
 #include "penstock/pipeline/record.h"
 #include "penstock/pipeline/stage.h"
+#include "penstock/pipeline/warm_up.h"
 
 namespace penstock::pipeline {
 
@@ -36,7 +37,7 @@ class StageCall {
   /// Makes the contexts.
   Status open(const Executables& executables);
   /// Runs once on zeros, in the first slots of the edges. \pre  no frame was pushed yet.
-  Status warm_up();
+  Status warm_up(WarmUp& warm_up);
 
   void clear() { count_ = 0; }  ///< No frame is bound.
   /// Another frame that start() computes: where its tensors and its stream's states lie.
@@ -116,7 +117,7 @@ class StageCall {
   };
 
   Status open_part(std::size_t part, const std::shared_ptr<backend::Executable>& executable);
-  void warm_up_parts();
+  void warm_up_parts(WarmUp& warm_up);
   [[nodiscard]] bool has_items(std::size_t part) const;
   void find_mirrors();
   [[nodiscard]] BoundFrame room_for_frame() const;

@@ -78,9 +78,9 @@ class Worker {
 
  private:
   void main(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
-            Executables& executables, std::promise<Status>& started);
+            Executables& executables, WarmUp& warm_up, std::promise<Status>& started);
   Status prepare(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
-                 Executables& executables);
+                 Executables& executables, WarmUp& warm_up);
   Status compile(const std::vector<backend::CompileRequest>& requests, Executables& executables);
 
   enum class Next : std::uint8_t {

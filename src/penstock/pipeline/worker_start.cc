@@ -1,5 +1,7 @@
 // Worker: starts the thread, compiles, warms up, and checks what threads the backends made.
 #include <algorithm>
+#include <chrono>
+#include <future>
 
 #include "penstock/base/thread.h"
 #include "penstock/device/affinity.h"
@@ -11,6 +13,8 @@
 
 namespace penstock::pipeline {
 namespace {
+
+constexpr std::chrono::milliseconds kLook(500);  // Between two looks at the warm-up.
 
 std::string text_of(const std::vector<int>& cpus) {
   return device::to_string(device::Device{.host = {}, .cpus = cpus});
@@ -76,9 +80,11 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
   std::promise<Status> started;
   auto outcome = started.get_future();
   // The thread keeps what it reads: it may come back from a call that everybody else gave up.
-  PENSTOCK_CHECK_OK(
-      start_thread(thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables,
-                             &started] { main(requests, mask, executables, started); }));
+  WarmUp warm_up;
+  PENSTOCK_CHECK_OK(start_thread(
+      thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables, &warm_up,
+                &started] { main(requests, mask, executables, warm_up, started); }));
+  while (outcome.wait_for(kLook) == std::future_status::timeout) warm_up.look();
   Status ready = outcome.get();
   const std::scoped_lock lock(state_.left_mutex);
   state_.running_workers += ready ? 1 : 0;
@@ -86,9 +92,9 @@ Status Worker::start(const std::vector<backend::CompileRequest>& requests,
 }
 
 void Worker::main(const std::vector<backend::CompileRequest>& requests,
-                  const std::vector<int>& mask, Executables& executables,
+                  const std::vector<int>& mask, Executables& executables, WarmUp& warm_up,
                   std::promise<Status>& started) {
-  Status ready = guarded([&] { return prepare(requests, mask, executables); });
+  Status ready = guarded([&] { return prepare(requests, mask, executables, warm_up); });
   const bool go = static_cast<bool>(ready);
   started.set_value(std::move(ready));
   if (!go) return;
@@ -98,13 +104,13 @@ void Worker::main(const std::vector<backend::CompileRequest>& requests,
 }
 
 Status Worker::prepare(const std::vector<backend::CompileRequest>& requests,
-                       const std::vector<int>& mask, Executables& executables) {
+                       const std::vector<int>& mask, Executables& executables, WarmUp& warm_up) {
   PENSTOCK_CHECK_OK(adopt_thread());
   PENSTOCK_CHECK_OK(compile(requests, executables));
   // A server of others is asked for frames alone.
   const bool served = stage_.partitions.front().plan->served.has_value();
   for (auto& lane : lanes_) {
-    if (!served) PENSTOCK_CHECK_OK(lane.call->warm_up());
+    if (!served) PENSTOCK_CHECK_OK(lane.call->warm_up(warm_up));
   }
   device::set_flush_denormals(stage_.plan->flush_denormals);
   std::size_t threads = 0;

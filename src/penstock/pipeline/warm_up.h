@@ -1,0 +1,54 @@
+// WarmUp: runs of a start on zeros, ended where they take too long.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+
+#include "penstock/backend/backend.h"
+#include "penstock/base/result.h"
+
+namespace penstock::pipeline {
+
+/// A network may loop until a value comes that zeros never give, and take more memory each time.
+class WarmUp {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit WarmUp(Clock::duration longest = std::chrono::seconds(3)) : longest_(longest) {}
+
+  /// Computes what `start` starts on the context, if no run had to be ended. False: nothing was
+  /// computed. Zeros may be no fair input (an index out of range, a division). One thread.
+  bool run(backend::Context& context, const std::function<Status()>& start) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (ended_) return false;
+      running_ = &context;
+      began_ = Clock::now();
+    }
+    const auto compute = [&] { return start() && context.wait(backend::kNoDeadline); };
+    const bool computed = compute();
+    const std::scoped_lock lock(mutex_);
+    running_ = nullptr;
+    // What was asked to end too late would end the context's next run, of a frame.
+    if (computed && ended_) compute();
+    return computed;
+  }
+
+  /// Ends a run that takes too long, and keeps others from beginning. Any thread, now and then.
+  void look() {
+    const std::scoped_lock lock(mutex_);
+    if (running_ == nullptr || Clock::now() - began_ < longest_) return;
+    ended_ = true;
+    running_->cancel();
+  }
+
+ private:
+  const Clock::duration longest_;
+  std::mutex mutex_;
+  backend::Context* running_ = nullptr;  // Where run() computes.
+  Clock::time_point began_;
+  bool ended_ = false;
+};
+
+}  // namespace penstock::pipeline
