@@ -56,6 +56,20 @@ Result<std::vector<ModelPort>> read_ports(const Messages& messages, Where::Kind 
   return ports;
 }
 
+std::string to_text(const ModelInterface& model) {
+  const auto listed = [](const std::vector<ModelPort>& ports) {
+    std::vector<std::string> texts;
+    for (const auto& port : ports) texts.push_back(concat(port.name, " ", port.type));
+    return texts.empty() ? "nothing" : join(texts, ", ");
+  };
+  return concat("(", listed(model.inputs), ") to (", listed(model.outputs), ")");
+}
+
+/// Whether a failed try tells more of a lost server than that it took too long.
+bool says_why(const Error& error) {
+  return error.code != Code::kDeadlineExceeded && error.code != Code::kCancelled;
+}
+
 class Infer;
 
 /// A request that the server has refused for a reason of its own. Its caller is told once it is
@@ -504,8 +518,8 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
     if (!found) {
       back = std::move(found).error();
     } else if (found->inputs != interface.inputs || found->outputs != interface.outputs) {
-      back = make_error(Code::kFailedPrecondition,
-                        "came back with a model of other inputs and outputs")
+      back = make_error(Code::kFailedPrecondition, "came back with another model: expected ",
+                        to_text(interface), ", found ", to_text(*found))
                  .within({Where::kModel, model})
                  .within({Where::kPeer, options.address});
     } else {
@@ -525,7 +539,7 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
     lost.store(false, std::memory_order_release);
     return;
   }
-  if (back.error().code == Code::kFailedPrecondition) loss->reason = back.error().reason;
+  if (says_why(back.error())) loss->reason = back.error().reason;
   pause = std::min<Clock::duration>(pause * 2, kLongestTry);
   next_try = Clock::now() + pause;
 }
@@ -582,6 +596,10 @@ class ModelClient final : public RemoteModel {
   [[nodiscard]] int recommended_calls() const override { return kCalls; }
   [[nodiscard]] bool is_lost() const override {
     return state_->lost.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::string why_lost() const override {
+    const std::scoped_lock lock(state_->mutex);
+    return state_->loss ? state_->loss->reason : "";
   }
 
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,

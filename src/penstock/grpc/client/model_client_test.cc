@@ -407,6 +407,9 @@ TEST_P(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
   server.restart();
   while (asked < 2) std::this_thread::yield();
   EXPECT_TRUE((*client)->is_lost());
+  EXPECT_EQ((*client)->why_lost(),
+            "came back with another model: expected (x f32[?]) to (y f32[?]), found (x i8[?]) to "
+            "(y f32[?])");
   server.stop();
 }
 

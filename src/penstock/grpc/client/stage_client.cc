@@ -117,6 +117,10 @@ class StageClient final : public RemoteModel {
     const std::scoped_lock lock(mutex_);
     return link_.line == nullptr || link_.line->is_broken();
   }
+  [[nodiscard]] std::string why_lost() const override {
+    const std::scoped_lock lock(mutex_);
+    return loss_ ? loss_->reason : "";
+  }
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,
                                            const InferOptions& options) override;
 
