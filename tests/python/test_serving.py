@@ -65,6 +65,13 @@ def test_lost_lines_of_the_access_log_are_warned_of(model: Path, tmp_path: Path)
     assert told == [f"access log '{pipe}': lines are lost: Broken pipe", f"access log '{pipe}': ends; lines lost: 3"]
 
 
+def test_a_requests_time_begins_when_it_comes(model: Path) -> None:
+    tensor = {"name": input_name(model), "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
+    with penstock.serve({"m": model}, **FREE) as server, pytest.raises(urllib.error.HTTPError) as late:
+        ask(server.http, "/v2/models/m/infer", {"inputs": [tensor], "parameters": {"timeout": 1}})
+    assert "since the request came, at most 1 us allowed" in late.value.read().decode()
+
+
 def test_two_serve_at_once_and_python_runs_beside(model: Path) -> None:
     name = input_name(model)
     with penstock.serve(model, **FREE) as one, penstock.serve([f"other={model}"], **FREE) as two:
