@@ -130,6 +130,7 @@ class RemoteExecutable final : public backend::Executable {
   // Of gRPC, which makes them when it likes.
   [[nodiscard]] int idle_threads() const override { return 64; }
   [[nodiscard]] bool is_lost() const override { return client_->is_lost(); }
+  [[nodiscard]] std::string why_lost() const override { return client_->why_lost(); }
 
  private:
   std::unique_ptr<grpc::RemoteModel> client_;

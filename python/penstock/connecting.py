@@ -35,7 +35,7 @@ def connect(
     The server is ``penstock serve``, Triton, MLServer, KServe or another one that speaks it over gRPC. Its model is
     asked for its inputs and outputs, which are the pipeline's. Several frames are on their way at a time.
 
-    address: ``"host:port"``.
+    address: ``"host:port"``, or ``"unix:PATH"`` for a socket's file of this machine.
     model: its name there; without, the only model that the server has.
     version: of the model; without, the one that the server takes.
     replicas: addresses of other servers that have the model too: the one that is idle takes the next frame.

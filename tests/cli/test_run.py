@@ -328,7 +328,7 @@ def test_frames_that_flow_need_no_temporary_folder(running, well, chain, tmp_pat
 def test_what_is_late_is_not_laid_to_random_inputs(penstock, package):
     late = penstock("run", package, "--max-age", "0.001", "--frames", "1")
     assert late.code == 1
-    assert late.error.endswith(" us allowed")
+    assert late.error.endswith("s since its push, at most 1 us allowed")
 
 
 def test_a_hangup_behind_the_last_frame_is_answered(program, package, tmp_path):

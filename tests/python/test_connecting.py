@@ -54,6 +54,19 @@ def test_it_runs_streams_and_submits_as_every_pipeline(far: penstock.Pipeline, e
     assert all(same(list(future.result(60).outputs), each) for future, each in zip(found, expected, strict=True))
 
 
+def test_a_sockets_file_may_be_the_server_and_goes_with_it(model: Path, tmp_path: Path, expected: list) -> None:
+    address = f"unix:{tmp_path}/s.sock"
+    with penstock.serve({"m": model}, listen=address) as server:
+        assert server.grpc == address
+        for named in ("m", ""):
+            with penstock.connect(address, named) as far:
+                name = far.get_inputs()[0].name
+                assert same(far.run(None, {name: frames(2)[1]}), expected[1])
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(penstock.Unavailable, match="nobody listens there: start it, or mend the path"):
+        penstock.connect(address, "m")
+
+
 def test_it_runs_asynchronously(far: penstock.Pipeline, expected: list) -> None:
     async def run() -> list:
         return [list(frame.outputs) async for frame in far.astream(frames(30))]

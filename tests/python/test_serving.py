@@ -1,6 +1,7 @@
 """penstock.serve(): models behind a port of this process."""
 
 import json
+import os
 import threading
 import urllib.error
 import urllib.request
@@ -49,6 +50,26 @@ def test_it_serves_until_the_block_ends(model: Path) -> None:
     with pytest.raises(urllib.error.URLError):
         ask(address, "/v2")
     server.close()
+
+
+def test_lost_lines_of_the_access_log_are_warned_of(model: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.warns(penstock.PenstockWarning) as warned:
+        with penstock.serve(model, **FREE, access_log=str(pipe)) as server:
+            os.close(reader)
+            for _ in range(3):
+                ask(server.http, "/v2")
+    told = [str(warning.message) for warning in warned]
+    assert told == [f"access log '{pipe}': lines are lost: Broken pipe", f"access log '{pipe}': ends; lines lost: 3"]
+
+
+def test_a_requests_time_begins_when_it_comes(model: Path) -> None:
+    tensor = {"name": input_name(model), "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}
+    with penstock.serve({"m": model}, **FREE) as server, pytest.raises(urllib.error.HTTPError) as late:
+        ask(server.http, "/v2/models/m/infer", {"inputs": [tensor], "parameters": {"timeout": 1}})
+    assert "since the request came, at most 1 us allowed" in late.value.read().decode()
 
 
 def test_two_serve_at_once_and_python_runs_beside(model: Path) -> None:

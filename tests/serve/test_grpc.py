@@ -439,6 +439,7 @@ def test_a_sockets_file_is_taken_over_from_the_dead_alone(models: list[str], tmp
             client.connect(str(path))
     finally:
         assert server.end() == 0
+    assert not path.exists()
 
 
 def test_a_socket_of_another_kind_that_is_in_use_stays(models: list[str], tmp_path: Path) -> None:

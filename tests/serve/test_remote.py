@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,6 +161,29 @@ def test_a_server_that_returns_with_another_model_computes_no_frame(tmp_path, se
     for _ in range(3):
         started.push()
         assert "error" in started.pop()  # The server's own, where nobody noticed that it was gone.
+
+
+def test_frames_say_how_the_model_differs_that_a_server_returned_with(tmp_path, serve, run):
+    address = f"127.0.0.1:{free_port()}"
+    first = serve(listen=address)
+    started = run(save_app(tmp_path, f"oip://{address}/twice"))
+    started.push()
+    assert started.pop() == expected(0)
+    first.process.kill()
+    first.process.wait()
+    started.push()
+    assert started.pop()["error"]["code"] == "unavailable"
+    save_twice(tmp_path, [3])
+    serve(listen=address)
+    end = time.monotonic() + 30
+    said = ""
+    while "another model" not in said and time.monotonic() < end:
+        started.push()
+        said = started.pop()["error"]["message"]
+    assert said.endswith(
+        "is lost, and no other of the stage is there: came back with another model: "
+        "expected (x f32[2]) to (y f32[2]), found (x f32[3]) to (y f32[3])"
+    )
 
 
 def test_a_file_of_this_machine_is_nothing_for_a_package(tmp_path, serve):

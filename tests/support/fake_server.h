@@ -52,6 +52,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
   /// Whether errors in a stream have a code, as ours do.
   std::atomic<bool> tells_codes{true};
   std::atomic<bool> tells_ids{true};  ///< Whether answers in a stream have their requests' ids.
+  int most_bytes = -1;                ///< Of a request, from the next restart() on; -1: any.
 
   /// While it hangs, nothing is answered, as if the process were stopped.
   void hang(bool hangs) {
@@ -203,7 +204,7 @@ class FakeServer final : public inference::GRPCInferenceService::Service {
 
   void start(int port) {
     ::grpc::ServerBuilder builder;
-    builder.SetMaxReceiveMessageSize(-1);
+    builder.SetMaxReceiveMessageSize(most_bytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port),
                              ::grpc::InsecureServerCredentials(), &port_);

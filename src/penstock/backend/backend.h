@@ -20,7 +20,7 @@
 namespace penstock::backend {
 
 /// Changes whenever anything in this header (or in what it includes) changes its layout or meaning.
-inline constexpr int kAbiVersion = 9;
+inline constexpr int kAbiVersion = 10;
 
 /// One input or output of a compiled model.
 struct Port {
@@ -164,6 +164,9 @@ class Executable {
   /// Threads that a context may bring besides its workers, which compute no part of any frame and
   /// sleep while frames run: an engine's queues. They stay on the caller's CPUs like the workers.
   [[nodiscard]] virtual int idle_threads() const { return 0; }
+
+  /// Why, while it is_lost(). Empty: nothing is known of it. Any thread.
+  [[nodiscard]] virtual std::string why_lost() const { return {}; }
 };
 
 /// Memory besides the host's own: a device's, another machine's. The host hands its tensors on and

@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdio>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -37,6 +38,15 @@ inline std::pair<double, const char*> in_largest_unit(double nanoseconds) {
   std::size_t unit = 0;
   for (; nanoseconds >= 1000 && unit + 1 < kUnits.size(); ++unit) nanoseconds /= 1000;
   return {nanoseconds, kUnits[unit]};
+}
+
+/// "1.25 ms", "12.5 s": to three digits. \pre  not negative
+inline std::string time_text(double nanoseconds) {
+  const auto [count, unit] = in_largest_unit(nanoseconds);
+  std::array<char, 32> digits{};
+  // NOLINTNEXTLINE(*-vararg)
+  std::snprintf(digits.data(), digits.size(), count < 1000 ? "%.3g" : "%.0f", count);
+  return concat(digits.data(), " ", unit);
 }
 
 }  // namespace penstock

@@ -28,5 +28,14 @@ TEST(WordsTest, ANounAgreesWithItsNumber) {
   EXPECT_EQ(counted(std::uint64_t{21}, "CPU"), "21 CPUs");
 }
 
+TEST(WordsTest, WritesATimeToThreeDigits) {
+  EXPECT_EQ(time_text(0), "0 ns");
+  EXPECT_EQ(time_text(999), "999 ns");
+  EXPECT_EQ(time_text(1000), "1 us");
+  EXPECT_EQ(time_text(1'234'567), "1.23 ms");
+  EXPECT_EQ(time_text(50'040'000), "50 ms");
+  EXPECT_EQ(time_text(3.6e12), "3600 s");
+}
+
 }  // namespace
 }  // namespace penstock

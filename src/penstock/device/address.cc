@@ -2,6 +2,9 @@
 #include "penstock/device/address.h"
 
 #include <algorithm>
+#include <string>
+
+#include "penstock/base/address.h"
 
 namespace penstock::device {
 namespace {
@@ -24,6 +27,12 @@ bool is_loopback(std::string_view address) {
   const std::string_view host = without_port(address);
   if (host.starts_with("::ffff:")) return is_ipv4_loopback(host.substr(7));
   return host == "localhost" || host == "::1" || is_ipv4_loopback(host);
+}
+
+bool is_server(std::string_view text) {
+  constexpr std::string_view kUnix = "unix:";
+  if (text.starts_with(kUnix)) return text.size() > kUnix.size();
+  return static_cast<bool>(split_address(std::string(text)));
 }
 
 }  // namespace penstock::device

@@ -9,4 +9,7 @@ namespace penstock::device {
 /// "unix:PATH". Names are not looked up.
 bool is_loopback(std::string_view address);
 
+/// Whether a server may have the address: "HOST:PORT", "[HOST]:PORT" or "unix:PATH".
+bool is_server(std::string_view text);
+
 }  // namespace penstock::device

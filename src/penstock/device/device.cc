@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include "penstock/base/address.h"
+#include "penstock/device/address.h"
 
 namespace penstock::device {
 namespace {
@@ -106,7 +107,7 @@ Result<Device> parse_device(std::string_view text) {
   if (text.starts_with(kServer)) {
     device.kind = Device::Kind::kServer;
     device.host = text.substr(kServer.size());
-    if (is_host(device.host)) return device;
+    if (is_server(device.host)) return device;
     return not_understood(text, concat("expected oip://host:port, found '", device.host, "'"));
   }
   std::string_view local = text;

@@ -9,13 +9,13 @@
 
 namespace penstock::device {
 
-/// "cpu:0", "cpu:0-3", "cpu:0+2", "cuda:0", "host:port/cpu:0-3", "oip://host:port". A value; need
-/// not exist here.
+/// "cpu:0", "cpu:0-3", "cpu:0+2", "cuda:0", "host:port/cpu:0-3", "oip://host:port",
+/// "oip://unix:PATH". A value; need not exist here.
 struct Device {
   /// kServer: one that has its own models, and says nothing of where it runs them.
   enum class Kind { kCpu, kCuda, kServer };
 
-  std::string host;  ///< "address:port", or empty for this machine.
+  std::string host;  ///< "address:port", empty for this machine; kServer: "unix:PATH" too.
   Kind kind = Kind::kCpu;
   std::vector<int> cpus;  ///< kCpu: logical CPU numbers of the operating system, ascending, unique.
   int index = 0;          ///< kCuda: the ordinal.

@@ -46,8 +46,8 @@ TEST(DeviceTest, OnlyCpusWithoutAHostAreOfThisMachine) {
 }
 
 TEST(ParseDeviceTest, PrintsWhatItReadInOneForm) {
-  for (const char* text :
-       {"cpu:0", "cpu:0-2+5", "cpu:0+2", "cuda:7", "a:1/cpu:0-3", "oip://[::1]:8001"}) {
+  for (const char* text : {"cpu:0", "cpu:0-2+5", "cpu:0+2", "cuda:7", "a:1/cpu:0-3",
+                           "oip://[::1]:8001", "oip://unix:/run/s.sock"}) {
     EXPECT_EQ(to_string(*parse_device(text)), text);
   }
   EXPECT_EQ(to_string(*parse_device("cpu:5+1+0+2")), "cpu:0-2+5");

@@ -55,6 +55,12 @@ ino_t socket_of(int descriptor) {
   return about.st_ino;
 }
 
+/// Of a socket's file. 0: there is none.
+ino_t inode_of(const std::filesystem::path& file) {
+  struct stat about{};
+  return ::lstat(file.c_str(), &about) == 0 && S_ISSOCK(about.st_mode) ? about.st_ino : 0;
+}
+
 int port_of(int descriptor) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -148,7 +154,16 @@ Status Listener::open_unix(const std::string& path) {
   const int made = listen_at(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   if (made < 0) return cannot_listen(address_, reason_of(errno));
   listening_.emplace_back(made);
+  std::error_code failed;
+  file_ = std::filesystem::absolute(path, failed);  // The process may go elsewhere.
+  inode_ = inode_of(file_);
   return {};
+}
+
+/// Unless somebody else has put another one there.
+void Listener::remove_file() {
+  const auto file = std::exchange(file_, {});
+  if (!file.empty() && inode_of(file) == inode_) ::unlink(file.c_str());
 }
 
 Status Listener::open(const std::string& host, const std::string& port) {
@@ -192,6 +207,7 @@ Status Listener::start(std::size_t most, Take take) {
 }
 
 void Listener::stop() {
+  remove_file();
   if (!thread_.joinable()) return;
   const std::uint64_t one = 1;
   static_cast<void>(::write(wake_.get(), &one, sizeof one));

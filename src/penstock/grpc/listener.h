@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,7 +53,7 @@ class Listener {
   /// Takes connections from now on, by a thread of its own; while `most` are open others are
   /// closed at once. \error kResourceExhausted  no thread, or no descriptor.
   Status start(std::size_t most, Take take);
-  /// Takes none any more. Idempotent.
+  /// Takes none any more, and removes the socket's file that it has made. Idempotent.
   void stop();
 
  private:
@@ -63,8 +64,11 @@ class Listener {
   void accept_all(int listening);
   void take_in(Descriptor connection);
   bool has_room();
+  void remove_file();
 
   std::string address_;
+  std::filesystem::path file_;  // Of the socket; empty: it has none.
+  ino_t inode_ = 0;             // Of the file.
   std::vector<Descriptor> listening_;
   Descriptor wake_{-1};
   std::size_t most_ = 0;

@@ -403,6 +403,19 @@ TEST(WorkerServiceTest, AStageHasNoMoreCallsInFlightThanItsStreamTakes) {
   EXPECT_EQ((*stage)->recommended_calls(), 1);
 }
 
+TEST(WorkerServiceTest, AStageThatIsRefusedLeavesNoSession) {
+  const TemporaryFolder folder;
+  const Worker worker;
+  PeerOptions peer;
+  peer.address = worker.address();
+  peer.patience = std::chrono::seconds(60);
+  std::ofstream(folder.path() / "double.onnx") << kModelBytes;
+  auto order = order_in(folder);
+  order.backend = "unknown";
+  ASSERT_FALSE(open_stage(peer, order));
+  EXPECT_EQ(worker.host().sessions(), 0U);
+}
+
 TEST(WorkerServiceTest, ACallThatIsLargerThanTheWorkerTakesIsRefusedAlone) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "double.onnx") << kModelBytes;

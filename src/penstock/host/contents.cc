@@ -87,8 +87,17 @@ void remove_all_in(const fs::path& folder) {
 }
 
 Error disk_error(int code) {
-  return make_error(Code::kResourceExhausted, "the content cannot be kept: ", std::strerror(code),
-                    "; is the disk full?");
+  const bool full = code == ENOSPC || code == EDQUOT;
+  return make_error(full ? Code::kResourceExhausted : Code::kFailedPrecondition,
+                    "the content cannot be kept: ", std::strerror(code),
+                    full ? "; is the disk full?" : "");
+}
+
+Status make_folders_in(const fs::path& folder) {
+  for (const char* name : {kWhole, kIncoming, kLaidOut}) {
+    PENSTOCK_CHECK_OK(make_private_folder(folder / name));
+  }
+  return {};
 }
 
 }  // namespace
@@ -116,11 +125,23 @@ Result<std::shared_ptr<Contents>> Contents::open(fs::path folder, std::uint64_t 
   }
   const std::shared_ptr<Contents> contents(new Contents(taken.folder, taken.lock, most_bytes));
   contents->self_ = contents;
-  PENSTOCK_CHECK_OK(make_private_folder(taken.folder / kWhole));
-  PENSTOCK_CHECK_OK(make_private_folder(taken.folder / kIncoming));
-  PENSTOCK_CHECK_OK(make_private_folder(taken.folder / kLaidOut));
+  PENSTOCK_CHECK_OK(make_folders_in(taken.folder));
   contents->read_folder();
   return contents;
+}
+
+/// With the mutex held. Who removes the folder removes its lock, which holds nothing then.
+Status Contents::keep_folder() {
+  struct stat about{};
+  if (::fstat(lock_, &about) == 0 && about.st_nlink == 0) {
+    PENSTOCK_TRY(const auto taken, take(folder_));
+    if (taken.lock < 0) {
+      return make_error(Code::kFailedPrecondition, "folder '", folder_.string(),
+                        "': was removed, and another worker has it now; start this one again");
+    }
+    ::close(std::exchange(lock_, taken.lock));
+  }
+  return make_folders_in(folder_);
 }
 
 Contents::~Contents() {
@@ -195,8 +216,12 @@ HeldContent Contents::find(const std::string& sha256) {
     found->second.used = ++uses_;
     content = found->second.content;
     // The order is kept for the next process; where that fails it is another one.
-    [[maybe_unused]] const int touched =
-        ::utimensat(AT_FDCWD, content->file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+    const int touched = ::utimensat(AT_FDCWD, content->file.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+    if (touched != 0 && errno == ENOENT) {  // Somebody has removed it.
+      bytes_ -= content->bytes;
+      entries_.erase(found);
+      return nullptr;
+    }
     if (found->second.checked) return content;
   }
   const auto hash = sha256_of_file(content->file);
@@ -260,6 +285,7 @@ Result<std::unique_ptr<Contents::Writer>> Contents::begin(const std::string& sha
   auto state = std::make_unique<Writer::State>();
   {
     const std::scoped_lock guard(mutex_);
+    PENSTOCK_CHECK_OK(keep_folder());
     if (!make_room(bytes)) {
       return make_error(Code::kResourceExhausted, "a content of ", bytes,
                         " bytes has no room: all contents may take ", most_bytes_,
@@ -319,6 +345,7 @@ Result<std::shared_ptr<const fs::path>> Contents::lay_out(
   fs::path folder;
   {
     const std::scoped_lock guard(mutex_);
+    PENSTOCK_CHECK_OK(keep_folder());
     folder = folder_ / kLaidOut / std::to_string(++names_);
   }
   PENSTOCK_CHECK_OK(make_private_folder(folder));

@@ -26,7 +26,8 @@ using HeldContent = std::shared_ptr<const Content>;
 /// A folder of files named by their SHA-256, bounded in bytes: where there is no room, the ones
 /// that nobody holds go, the one used last longest ago first. A file is written beside and moved to
 /// its place once it is whole and on disk, so that a crash leaves nothing half there; what an
-/// earlier process left is read once, before it is used, and has to have its hash still.
+/// earlier process left is read once, before it is used, and has to have its hash still. Where the
+/// folder is removed meanwhile, it is made again when it is written to next.
 /// \threads  all functions may be called from any thread. They block while they read and write.
 class Contents {
  public:
@@ -39,7 +40,7 @@ class Contents {
   Contents(const Contents&) = delete;
   Contents& operator=(const Contents&) = delete;
 
-  /// Null: it is not there, or what is there has another hash (and is removed).
+  /// Null: it is not there, any more, or what is there has another hash (and is removed).
   HeldContent find(const std::string& sha256);
 
   /// One content on its way in. Without finish() nothing is left of it.
@@ -61,11 +62,13 @@ class Contents {
     std::unique_ptr<State> state_;
   };
   /// \error kInvalidArgument  no SHA-256. kResourceExhausted  there is no room, and none can be
-  /// made. kPermissionDenied  no file can be made.
+  /// made. kPermissionDenied  no file can be made. kFailedPrecondition  the folder was removed and
+  /// is another worker's now.
   Result<std::unique_ptr<Writer>> begin(const std::string& sha256, std::uint64_t bytes);
 
   /// A folder with these contents at these relative paths, until the last reference is gone.
-  /// \error kInvalidArgument  a path leads outside, or two are one. kPermissionDenied
+  /// \error kInvalidArgument  a path leads outside, or two are one. kPermissionDenied,
+  /// kFailedPrecondition  as begin()
   Result<std::shared_ptr<const std::filesystem::path>> lay_out(
       const std::vector<std::pair<std::string, HeldContent>>& files);
 
@@ -81,19 +84,20 @@ class Contents {
   };
 
   Contents(std::filesystem::path folder, int lock, std::uint64_t most_bytes)
-      : folder_(std::move(folder)), lock_(lock), most_bytes_(most_bytes) {}
+      : folder_(std::move(folder)), most_bytes_(most_bytes), lock_(lock) {}
   void read_folder();
+  Status keep_folder();
   bool make_room(std::uint64_t bytes);
   HeldContent put(const std::string& sha256, std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
   [[nodiscard]] std::filesystem::path file_of(const std::string& sha256) const;
 
   const std::filesystem::path folder_;
-  const int lock_;
   const std::uint64_t most_bytes_;
   std::weak_ptr<Contents> self_;
 
   mutable std::mutex mutex_;  // Guards all below.
+  int lock_;
   std::map<std::string, Entry> entries_;
   std::uint64_t bytes_ = 0;
   std::uint64_t uses_ = 0;

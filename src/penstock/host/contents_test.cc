@@ -218,6 +218,31 @@ TEST_F(ContentsTest, LaysFilesOutForAsLongAsTheFolderIsHeld) {
   EXPECT_TRUE(put(*contents, "cccc"));
 }
 
+TEST_F(ContentsTest, AFolderThatWasRemovedIsMadeAgain) {
+  const auto contents = open();
+  ASSERT_TRUE(put(*contents, "abc"));
+  fs::remove_all(folder_.path());
+  EXPECT_EQ(contents->find(sha256_of("abc")), nullptr);
+  EXPECT_EQ(contents->bytes(), 0U);
+  const auto again = put(*contents, "abc");
+  ASSERT_TRUE(again) << again.error().message();
+  fs::remove_all(folder_.path() / "stages");
+  const auto laid = contents->lay_out({{"model.onnx", *again}});
+  ASSERT_TRUE(laid) << laid.error().message();
+  EXPECT_EQ(read_file(**laid / "model.onnx"), "abc");
+  EXPECT_FALSE(Contents::open(folder_.path(), 100));  // It has it still.
+}
+
+TEST_F(ContentsTest, AFolderThatWasRemovedAndIsAnothersNowIsLeftToIt) {
+  const auto contents = open();
+  fs::remove_all(folder_.path());
+  const auto other = open();
+  const auto refused = put(*contents, "abc");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("was removed, and another worker has it now"));
+}
+
 TEST_F(ContentsTest, LaysNothingOutElsewhere) {
   const auto contents = open();
   const auto content = *put(*contents, "abc");

@@ -70,12 +70,20 @@ bool Ability::stand_by() {
   }
 }
 
+std::string Ability::why_lost() const {
+  for (const auto& executable : executables_) {
+    const std::string why = executable->is_lost() ? executable->why_lost() : "";
+    if (!why.empty()) return ": " + why;
+  }
+  return {};
+}
+
 Error Ability::unavailable() const {
   Status told = guarded([&]() -> Status {
     if (left_.empty()) {
       const auto& place = self_.stage.places[self_.replica];
       return make_error(Code::kUnavailable, "device '", device::to_string(place),
-                        "' is lost, and no other of the stage is there")
+                        "' is lost, and no other of the stage is there", why_lost())
           .within({Where::kPeer, place.host});
     }
     return make_error(Code::kUnavailable, "unavailable: ", counted(left_.size(), "hanging call"),

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "penstock/base/result.h"
@@ -46,6 +47,7 @@ class Ability {
 
  private:
   void forget_ended();
+  [[nodiscard]] std::string why_lost() const;
 
   Instance& self_;
   StageCall::Executables executables_;

@@ -90,8 +90,9 @@ TEST(DeadlineTest, IsTheFramesOwn) {
   const Output late = pop(*pipeline);
   EXPECT_EQ(late.outcome(), Outcome::kError);
   EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
-  EXPECT_THAT(late.error().message(), HasSubstr("stage 'gate': frame 0: deadline_exceeded: "));
-  EXPECT_THAT(late.error().message(), HasSubstr(" us since its push, at most 0 us allowed"));
+  EXPECT_THAT(late.error().message(),
+              HasSubstr("stage 'gate': frame 0: deadline_exceeded: its deadline had passed before "
+                        "its push"));
   EXPECT_TRUE(pop(*pipeline).ok());
   EXPECT_TRUE(pop(*pipeline).ok());
   EXPECT_EQ(gate.calls, 3);  // The warm-up is one.

@@ -1,8 +1,7 @@
 // How a frame fails at an instance: given up, too late, or by an error of its call.
 #include "penstock/pipeline/fate.h"
 
-#include <algorithm>
-
+#include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 
 namespace penstock::pipeline {
@@ -34,12 +33,16 @@ void Fate::fail_late(FrameNumber frame) {
 
 Error Fate::lateness(FrameNumber frame) const {
   const auto& record = self_.state.record(frame);
-  const auto us = [&](std::int64_t time_ns) {
-    return std::max<std::int64_t>(time_ns - record.pushed_ns, 0) / 1000;
+  const auto since = [&](std::int64_t time_ns) {
+    return time_text(static_cast<double>(time_ns - record.pushed_ns));
   };
   Status late = guarded([&]() -> Status {
-    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", us(now_ns()),
-                      " us since its push, at most ", us(record.deadline_ns), " us allowed");
+    if (record.deadline_ns <= record.pushed_ns) {
+      return make_error(Code::kDeadlineExceeded,
+                        "deadline_exceeded: its deadline had passed before its push");
+    }
+    return make_error(Code::kDeadlineExceeded, "deadline_exceeded: ", since(now_ns()),
+                      " since its push, at most ", since(record.deadline_ns), " allowed");
   });
   return std::move(late).error();
 }

@@ -65,6 +65,12 @@ class Late final : public backend::Executable {
     return made == nullptr || made->is_lost();
   }
   [[nodiscard]] int idle_threads() const override { return kIdleThreads; }
+  [[nodiscard]] std::string why_lost() const override {
+    const auto* made = made_.load(std::memory_order_acquire);
+    if (made != nullptr) return made->why_lost();
+    const std::scoped_lock lock(mutex_);
+    return why_;
+  }
 
   Result<std::unique_ptr<backend::Context>> create_context_there() {
     auto* made = made_.load(std::memory_order_acquire);
@@ -81,9 +87,10 @@ class Late final : public backend::Executable {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, pause, [&] { return ends_; })) {
       lock.unlock();
-      const bool done = static_cast<bool>(guarded([&]() -> Status { return compile(); }));
+      const Status done = guarded([&]() -> Status { return compile(); });
       lock.lock();
       if (done) return;
+      why_ = done.error().reason;
       pause = std::min(pause * 2, kLongestPause);
     }
   }
@@ -91,7 +98,7 @@ class Late final : public backend::Executable {
   Status compile() {
     PENSTOCK_TRY(auto made, backend_->compile(request_));
     if (!are_alike(made->inputs(), inputs_) || !are_alike(made->outputs(), outputs_)) {
-      return make_error(Code::kFailedPrecondition, "other ports");
+      return make_error(Code::kFailedPrecondition, "its model has other inputs and outputs");
     }
     executable_ = std::move(made);
     made_.store(executable_.get(), std::memory_order_release);
@@ -104,9 +111,10 @@ class Late final : public backend::Executable {
   const std::vector<backend::Port> inputs_, outputs_;
   std::unique_ptr<backend::Executable> executable_;  // Of the thread, until `made_` shows it.
   std::atomic<backend::Executable*> made_{nullptr};
-  std::mutex mutex_;  // Guards what follows.
+  mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
   bool ends_ = false;
+  std::string why_;  // It was not made yet.
   std::thread thread_;
 };
 

@@ -53,12 +53,12 @@ struct BatchedModel {
 
 /// A model that a server of the Open Inference Protocol has.
 struct ServedModel {
-  std::string address;  ///< "host:port"
+  std::string address;  ///< "host:port", "unix:PATH"
   std::string name;
   std::string version;  ///< Empty: the server's own choice.
   bool operator==(const ServedModel&) const = default;
 };
-/// "oip://host:port/name", "oip://host:port/name:version".
+/// "oip://host:port/name", "oip://host:port/name:version", "oip://unix:PATH/name".
 std::string to_string(const ServedModel& model);
 /// Whether the text begins as one does.
 bool is_served_model(std::string_view text);

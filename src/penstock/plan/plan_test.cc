@@ -485,7 +485,8 @@ TEST(ViolationsTest, NamesWhatContradictsAServersModel) {
 }
 
 TEST(ServedModelTest, IsReadAsItIsWritten) {
-  for (const auto* text : {"oip://host:8001/resnet", "oip://[::1]:1/a.b-c:3", "oip://host:1/"}) {
+  for (const auto* text : {"oip://host:8001/resnet", "oip://[::1]:1/a.b-c:3", "oip://host:1/",
+                           "oip://unix:/run/s.sock/a:3", "oip://unix:s/"}) {
     const auto model = parse_served_model(text);
     ASSERT_TRUE(model) << model.error().message();
     EXPECT_EQ(to_string(*model), text);

@@ -1,10 +1,11 @@
 // Models that servers have, by name.
+#include "penstock/device/address.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::plan {
 namespace {
 
-constexpr std::string_view kServed = "oip://";
+constexpr std::string_view kServed = "oip://", kUnix = "unix:";
 
 }  // namespace
 
@@ -26,10 +27,11 @@ Result<ServedModel> parse_served_model(std::string_view text) {
   };
   if (!is_served_model(text)) return refuse("expected a server's");
   const auto place = text.substr(kServed.size());
-  const auto slash = place.find('/');
+  // A socket's file has slashes of its own, the name has none.
+  const auto slash = place.starts_with(kUnix) ? place.rfind('/') : place.find('/');
   ServedModel model;
   model.address = place.substr(0, slash);
-  if (!device::is_host(model.address)) {
+  if (!device::is_server(model.address)) {
     return refuse("expected host:port, found '", model.address, "'");
   }
   if (slash == place.npos) return refuse("expected the model's name behind the server");

@@ -10,6 +10,7 @@
 #include "penstock/base/letters.h"
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
+#include "penstock/device/address.h"
 #include "penstock/plan/paths.h"
 #include "penstock/plan/plan.h"
 #include "penstock/plan/violation.h"
@@ -260,7 +261,7 @@ class Checker {
         if (device.index < 0) add(place, ": device names no GPU");
         return;
       case device::Device::Kind::kServer:
-        if (!device::is_host(device.host)) add(place, ": device names no server");
+        if (!device::is_server(device.host)) add(place, ": device names no server");
         return;
     }
   }

@@ -283,6 +283,7 @@ class Ports final : public gateway::Serving {
     if (host_ != nullptr) drained = host_->drain(left()) && drained;
     if (grpc_ != nullptr) grpc_->stop(left());
     if (http_ != nullptr) http_->stop(left());
+    if (log_ != nullptr) log_->tell_lost();
     return drained;
   }
 

@@ -234,6 +234,8 @@ class Routes {
     asked.version = captured(request, "version");
     asked.traceparent = header_of(request, "traceparent");
     asked.connection = request.peer.address;
+    // Its patience began with it, too.
+    if (asked.deadline) *asked.deadline -= asked.received - received;
     asked.received = received;
     if (!asked.traceparent.empty()) wanted.notes["traceparent"] = asked.traceparent;
     if (!asked.id.empty()) wanted.notes["id"] = asked.id;

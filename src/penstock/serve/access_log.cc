@@ -122,6 +122,15 @@ void AccessLog::write(const AccessEntry& entry) {
   if (!told.empty() && say_) say_(told);
 }
 
+void AccessLog::tell_lost() {
+  std::uint64_t lost = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    lost = std::exchange(lost_, 0);
+  }
+  if (lost > 0 && say_) say_(concat("access log '", file_, "': ends; lines lost: ", lost));
+}
+
 std::string AccessLog::append(const std::string& line) {
   const std::scoped_lock lock(mutex_);
   const std::string text = cut_ ? "\n" + line : line;

@@ -46,6 +46,9 @@ class AccessLog {
   /// of a pipe.
   void write(const AccessEntry& entry);
 
+  /// Tells how many lines were lost since it was told last that it goes on.
+  void tell_lost();
+
  private:
   AccessLog(std::string file, int descriptor, Say say)
       : file_(std::move(file)), descriptor_(descriptor), say_(std::move(say)) {}

@@ -5,6 +5,7 @@
 #include <climits>
 #include <utility>
 
+#include "penstock/base/words.h"
 #include "penstock/pipeline/guarded.h"
 
 namespace penstock::serve {
@@ -293,12 +294,14 @@ class RunningModel::Running final : public Call,
   [[nodiscard]] Error with_the_clients_times(Error error) const {
     const bool in_vain = request_.deadline && out_ >= *request_.deadline;
     if (error.code != Code::kDeadlineExceeded || !in_vain) return error;
-    const auto us = [this](Clock::time_point time) {
-      return std::chrono::duration_cast<std::chrono::microseconds>(time - request_.received)
-          .count();
+    const auto since = [this](Clock::time_point time) {
+      return time_text(std::chrono::duration<double, std::nano>(time - request_.received).count());
     };
-    error.reason = concat("deadline_exceeded: ", us(out_), " us since the request came, at most ",
-                          us(*request_.deadline), " us allowed");
+    error.reason =
+        *request_.deadline <= request_.received
+            ? "deadline_exceeded: its deadline had passed before the request came"
+            : concat("deadline_exceeded: ", since(out_), " since the request came, at most ",
+                     since(*request_.deadline), " allowed");
     return error;
   }
 

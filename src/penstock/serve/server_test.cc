@@ -44,6 +44,7 @@ using function::Outputs;
 using std::chrono::milliseconds;
 using ::testing::_;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -408,7 +409,12 @@ TEST_F(ServerTest, TellsAClientWhoseTimeIsOverHowLongItWas) {
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::kDeadlineExceeded);
   EXPECT_THAT(late.error().message(),
-              HasSubstr(" us since the request came, at most 1 us allowed"));
+              ContainsRegex("deadline_exceeded: [0-9.]+ m?s since the request came, at most 1 us "
+                            "allowed"));
+  auto past = request("double", 1);
+  past.deadline = past.received - milliseconds(1);
+  EXPECT_THAT(error_of(std::move(past)).message(),
+              HasSubstr("deadline_exceeded: its deadline had passed before the request came"));
 }
 
 /// Whatever the code of an engine's error: it may call inputs wrong that the server takes.

@@ -37,6 +37,8 @@ constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
 constexpr const char* kStreamInfer = "/inference.GRPCInferenceService/ModelStreamInfer";
 /// As many as keep a server busy while answers are on their way; the plan may say otherwise.
 constexpr int kCalls = 8;
+/// What every server takes, unless it was told otherwise: gRPC's own limit of a message.
+constexpr std::size_t kSurelyTaken = std::size_t{4} << 20;
 
 Result<ModelPort> read_port(const inference::ModelMetadataResponse::TensorMetadata& message) {
   PENSTOCK_TRY(const DType dtype, parse_datatype(message.datatype()));
@@ -54,6 +56,26 @@ Result<std::vector<ModelPort>> read_ports(const Messages& messages, Where::Kind 
     ports.push_back(*std::move(port));
   }
   return ports;
+}
+
+std::size_t bytes_of(std::span<const Tensor* const> inputs) {
+  std::size_t bytes = 0;
+  for (const Tensor* input : inputs) bytes += input->bytes();
+  return bytes;
+}
+
+std::string to_text(const ModelInterface& model) {
+  const auto listed = [](const std::vector<ModelPort>& ports) {
+    std::vector<std::string> texts;
+    for (const auto& port : ports) texts.push_back(concat(port.name, " ", port.type));
+    return texts.empty() ? "nothing" : join(texts, ", ");
+  };
+  return concat("(", listed(model.inputs), ") to (", listed(model.outputs), ")");
+}
+
+/// Whether a failed try tells more of a lost server than that it took too long.
+bool says_why(const Error& error) {
+  return error.code != Code::kDeadlineExceeded && error.code != Code::kCancelled;
 }
 
 class Infer;
@@ -133,6 +155,7 @@ struct State {
   std::optional<Connection> connection;
   std::optional<Connection> aside;  // For signs of life: they do not wait behind requests there.
   std::unordered_map<Infer*, std::shared_ptr<Infer>> in_flight;
+  std::size_t taken = kSurelyTaken;      // Bytes of inputs: larger ones may be refused.
   bool streams = false;                  // Requests go in a stream, where there is one.
   std::shared_ptr<ServedStream> stream;  // Null before the first request, and after a break.
   int running_streams = 0;               // That have not ended yet.
@@ -152,9 +175,10 @@ struct State {
 /// A call of its own.
 class Infer final : public ServedCall, public QueueEvent {
  public:
-  Infer(State& client, const InferOptions& options)
+  Infer(State& client, std::size_t bytes, const InferOptions& options)
       : ServedCall(client.options.address, client.interface.outputs, options),
         client_(client),
+        bytes_(bytes),
         deadline_ns_(options.deadline_ns) {
     if (!options.traceparent.empty()) {
       context_.AddMetadata("traceparent", std::string(options.traceparent));
@@ -196,9 +220,11 @@ class Infer final : public ServedCall, public QueueEvent {
     return loss_ && cancelled ? *loss_ : to_error(status_, peer());
   }
   [[nodiscard]] const ::grpc::Status& status() const { return status_; }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  ///< Of the inputs.
 
  private:
   State& client_;
+  const std::size_t bytes_;
   const std::int64_t deadline_ns_;
   ::grpc::ClientContext context_;
   std::unique_ptr<::grpc::ClientAsyncResponseReader<::grpc::ByteBuffer>> reader_;
@@ -384,7 +410,10 @@ void State::ended(Infer& call) {
     const std::scoped_lock lock(mutex);
     held = std::move(in_flight.extract(&call).mapped());
     news = ends;
-    if (code == ::grpc::StatusCode::OK) heard_ns = now_ns();
+    if (code == ::grpc::StatusCode::OK) {
+      heard_ns = now_ns();
+      taken = std::max(taken, held->bytes());
+    }
     broke = code == ::grpc::StatusCode::UNAVAILABLE && !loss && connection->broken();
   }
   if (broke) lose(to_error(call.status(), options.address));
@@ -504,8 +533,8 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
     if (!found) {
       back = std::move(found).error();
     } else if (found->inputs != interface.inputs || found->outputs != interface.outputs) {
-      back = make_error(Code::kFailedPrecondition,
-                        "came back with a model of other inputs and outputs")
+      back = make_error(Code::kFailedPrecondition, "came back with another model: expected ",
+                        to_text(interface), ", found ", to_text(*found))
                  .within({Where::kModel, model})
                  .within({Where::kPeer, options.address});
     } else {
@@ -518,6 +547,7 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
     connection = *std::move(opened);
     aside = *std::move(beside);
     streams = streams_now;
+    taken = kSurelyTaken;
     stream_pause = kFirstTry;
     next_stream = {};
     heard_ns = now_ns();
@@ -525,7 +555,7 @@ void State::try_again(std::unique_lock<std::mutex>& lock) {
     lost.store(false, std::memory_order_release);
     return;
   }
-  if (back.error().code == Code::kFailedPrecondition) loss->reason = back.error().reason;
+  if (says_why(back.error())) loss->reason = back.error().reason;
   pause = std::min<Clock::duration>(pause * 2, kLongestTry);
   next_try = Clock::now() + pause;
 }
@@ -551,7 +581,8 @@ Result<std::shared_ptr<InferCall>> State::infer(std::span<const Tensor* const> i
     const std::scoped_lock lock(mutex);
     if (loss) return *loss;
     at = connection;
-    in = open_stream();
+    // A message that is too large ends its stream, and with it all others there.
+    if (bytes_of(inputs) <= taken) in = open_stream();
   }
   if (in == nullptr) return infer_alone(*at, inputs, told);
   auto call = in->infer({.model = model, .version = version}, interface, inputs, told);
@@ -564,7 +595,7 @@ Result<std::shared_ptr<InferCall>> State::infer_alone(const Connection& at,
                                                       const InferOptions& told) {
   PENSTOCK_TRY(const auto request,
                write_request({.model = model, .version = version}, interface.inputs, inputs));
-  auto call = std::make_shared<Infer>(*this, told);
+  auto call = std::make_shared<Infer>(*this, bytes_of(inputs), told);
   {
     const std::scoped_lock lock(mutex);
     if (loss) return *loss;
@@ -582,6 +613,10 @@ class ModelClient final : public RemoteModel {
   [[nodiscard]] int recommended_calls() const override { return kCalls; }
   [[nodiscard]] bool is_lost() const override {
     return state_->lost.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::string why_lost() const override {
+    const std::scoped_lock lock(state_->mutex);
+    return state_->loss ? state_->loss->reason : "";
   }
 
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,

@@ -317,6 +317,31 @@ TEST_P(ModelClientTest, CallsInFlightOfAServerThatDiesAreUnavailable) {
   EXPECT_EQ((*client)->infer(inputs, {}).error().code, Code::kUnavailable);
 }
 
+TEST_P(ModelClientTest, ARequestThatIsLargerThanTheServerTakesIsRefusedAlone) {
+  server.stop();
+  server.most_bytes = 5 << 20;
+  server.restart();
+  const auto client = connect();
+  ASSERT_TRUE(client) << client.error().message();
+  server.hold(true);
+  const auto before = begin(**client, numbers({1}));
+  server.wait_for_calls(1);
+  Tensor y;
+  const auto refused = end(*begin(**client, numbers(std::vector<float>(2 << 20))), y);
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(), HasSubstr("larger than max"));
+  server.hold(false);
+  EXPECT_TRUE(end(*before, y));
+}
+
+TEST_P(ModelClientTest, LargeRequestsGoInTheStreamOnceTheServerHasTakenOne) {
+  const auto client = connect();
+  const Tensor large = numbers(std::vector<float>(2 << 20));
+  Tensor y;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(end(*begin(**client, large), y));
+  EXPECT_EQ(server.streamed, GetParam() ? 2 : 0);
+}
+
 TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   patience = kShort;
   const auto client = connect_at_last();
@@ -407,6 +432,9 @@ TEST_P(ModelClientTest, AServerThatReturnsWithAnotherModelStaysLost) {
   server.restart();
   while (asked < 2) std::this_thread::yield();
   EXPECT_TRUE((*client)->is_lost());
+  EXPECT_EQ((*client)->why_lost(),
+            "came back with another model: expected (x f32[?]) to (y f32[?]), found (x i8[?]) to "
+            "(y f32[?])");
   server.stop();
 }
 

@@ -113,6 +113,8 @@ constexpr Unreachable kUnreachable[] = {
     {"http1.x server", "it speaks HTTP/1 there: give the port on which it speaks gRPC"},
     {"Connection refused",
      "nobody listens there: start it, or mend the address (connection refused)"},
+    {"No such file or directory",
+     "nobody listens there: start it, or mend the path (no such socket's file)"},
     {"DNS resolution failed", "its name has no address: mend it, or give the address itself"},
 };
 

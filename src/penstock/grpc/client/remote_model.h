@@ -82,6 +82,8 @@ class RemoteModel {
   [[nodiscard]] virtual int recommended_calls() const = 0;
   /// Whether calls would end as kUnavailable at once. Any thread.
   [[nodiscard]] virtual bool is_lost() const = 0;
+  /// Why, as far as the last try has told. Empty: it is there. Any thread.
+  [[nodiscard]] virtual std::string why_lost() const = 0;
 
   /// Whether outputs may stay, and inputs be fetched.
   [[nodiscard]] virtual bool holds_values() const { return false; }

@@ -117,6 +117,10 @@ class StageClient final : public RemoteModel {
     const std::scoped_lock lock(mutex_);
     return link_.line == nullptr || link_.line->is_broken();
   }
+  [[nodiscard]] std::string why_lost() const override {
+    const std::scoped_lock lock(mutex_);
+    return loss_ ? loss_->reason : "";
+  }
   Result<std::shared_ptr<InferCall>> infer(std::span<const Tensor* const> inputs,
                                            const InferOptions& options) override;
 
@@ -131,6 +135,7 @@ class StageClient final : public RemoteModel {
 
   Status find_contents();
   Result<Link> open();  ///< Takes the session up, or begins another.
+  Status fill(Link& link, const Connection& connection, const std::shared_ptr<PeerClock>& clock);
   Status give_stage(const Connection& to, const std::string& session);
   Status send_contents(const Connection& to, const std::string& session);
   Status read_stage(const worker::OpenStageResponse& response);
@@ -293,14 +298,23 @@ Result<StageClient::Link> StageClient::open() {
   if (!session) return std::move(session).error();
   link.session = *std::move(session);
   link.same_session = link.session->id() == session_;
-  if (!link.same_session) {
-    PENSTOCK_CHECK_OK(give_stage(connection, link.session->id()));
-    session_ = link.session->id();
-  }
+  Status filled = fill(link, connection, clock);
+  if (filled) return link;
+  // Nobody takes it up again: else it would stay there for its lease.
+  if (!link.same_session) link.session->close();
+  return std::move(filled).error();
+}
+
+/// \pre  it has a session
+Status StageClient::fill(Link& link, const Connection& connection,
+                         const std::shared_ptr<PeerClock>& clock) {
+  const std::string& session = link.session->id();
+  if (!link.same_session) PENSTOCK_CHECK_OK(give_stage(connection, session));
   PENSTOCK_TRY(link.line,
-               Line::open(connection, {options_.address, session_, source_, clock}, queue_));
+               Line::open(connection, {options_.address, session, source_, clock}, queue_));
   link.connection = connection;
-  return link;
+  session_ = session;
+  return {};
 }
 
 Status StageClient::start() {
