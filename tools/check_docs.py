@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails where README.md, ARCHITECTURE.md or CONTRIBUTING.md names a path that does not exist, or a page
-(docs/*.md) a header or a name of C++ that is not installed, or where a file of src/ does not begin with a line
-that stands alone.
+(docs/*.md) a header or a name of C++ that is not installed, or ARCHITECTURE.md leaves out a header of the runtime,
+or where a file of src/ does not begin with a line that stands alone.
 
 A path is a word in backticks or a link's target that begins with a file or folder of the root.
 Argument: the tree's root (default: this one)."""
@@ -88,6 +88,14 @@ def without_first_line(root: Path) -> list[str]:
     ]
 
 
+def headers_left_out(root: Path) -> list[str]:
+    """Of the runtime, whose headers ARCHITECTURE.md explains one by one."""
+    document = root / "ARCHITECTURE.md"
+    text = document.read_text(encoding="utf-8") if document.exists() else ""
+    headers = sorted((root / "src/penstock/pipeline").glob("*.h"))
+    return [header.name for header in headers if f"`{header.name}`" not in text]
+
+
 def main() -> int:
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     bad = 0
@@ -103,6 +111,9 @@ def main() -> int:
         bad += 1
     for page, name in names_not_installed(root):
         print(f"{page} offers '{name}', which no header declares that cmake/penstock_install.cmake installs")
+        bad += 1
+    for header in headers_left_out(root):
+        print(f"ARCHITECTURE.md does not say what src/penstock/pipeline/{header} is")
         bad += 1
     for path in without_first_line(root):
         print(f"{path} does not begin with a comment of one line that says what one finds there")

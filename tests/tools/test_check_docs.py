@@ -93,6 +93,15 @@ def test_a_source_begins_with_a_line_that_stands_alone(check, tmp_path, first, p
     assert check("") == ((0, "") if passes else (1, sentence))
 
 
+def test_a_header_of_the_runtime_that_is_left_out_is_named(check, tmp_path):
+    (tmp_path / "src/penstock/pipeline").mkdir()
+    (tmp_path / "src/penstock/pipeline/edge.h").write_text("// Slots between stages.\n")
+    code, output = check("`stage.h`")
+    assert code == 1
+    assert output == "ARCHITECTURE.md does not say what src/penstock/pipeline/edge.h is\n"
+    assert check("`edge.h` | slots") == (0, "")
+
+
 def test_this_tree_names_only_what_exists():
     done = subprocess.run([sys.executable, ROOT / "tools/check_docs.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -161,8 +161,9 @@ class Executable {
   /// back. Any thread.
   [[nodiscard]] virtual bool is_lost() const { return false; }
 
-  /// Threads that a context may bring besides its workers, which compute no part of any frame and
-  /// sleep while frames run: an engine's queues. They stay on the caller's CPUs like the workers.
+  /// Threads that all contexts of an instance together may bring besides their workers, which
+  /// compute no part of any frame and sleep while frames run: an engine's queues, one that waits
+  /// for a device in each context. They stay on the caller's CPUs like the workers.
   [[nodiscard]] virtual int idle_threads() const { return 0; }
 
   /// Why, while it is_lost(). Empty: nothing is known of it. Any thread.

@@ -66,7 +66,9 @@ Status check_threads(const Stage& stage, const std::vector<int>& mask, std::size
   }
   if (workers.size() > expected) {
     return internal_error("backend '", stage.plan->partitions.front().backend, "' made ",
-                          workers.size(), " threads, expected at most ", expected);
+                          workers.size(), " threads, expected at most ", expected,
+                          "; threads that sleep while frames run are told by "
+                          "Executable::idle_threads()");
   }
   return {};
 }
