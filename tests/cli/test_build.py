@@ -401,6 +401,13 @@ def test_calls_of_several_frames_that_cannot_be_are_refused(penstock, chain, tmp
     assert outcome.code == 1 and outcome.error.startswith("--batch: ") and told in outcome.error
 
 
+@pytest.mark.parametrize("batch", ["0", "many", "auto:1", "2000"])
+def test_what_is_no_number_of_frames_is_told_by_the_forms_of_build(penstock, chain, tmp_path, batch):
+    outcome = penstock("build", chain, "--batch", batch, "-o", tmp_path / "p")
+    assert outcome.code == 2 and f"batch '{batch}': expected N, auto or auto:N, such as" in outcome.error
+    assert "STAGE" not in outcome.error and "MILLISECONDS" not in outcome.error
+
+
 def test_calls_of_several_frames_are_not_for_a_build_over_hosts(penstock, chain, tmp_path):
     hosts = tmp_path / "hosts.yaml"
     hosts.write_text("penstock_hosts: 1\nhosts:\n  a:\n    address: localhost:1\n")
