@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/variants.h"
 #include "penstock/plan/bound.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/references.h"
 
@@ -88,7 +88,7 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
                                            std::uint64_t frames) {
   const auto& options = of.options;
   const auto& plan = of.package.plan;
-  const auto streams = streams_in_turn(of.pipeline);
+  const auto streams = measure::streams_in_turn(of.pipeline);
   return measure::verify(
       {.pipeline = of.pipeline,
        .reference = of.reference,
@@ -98,7 +98,7 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
        .frames = frames,
        .streams = streams,
        .sequence = plan.states.empty() ? 0 : options.given.size(),
-       .bursts = bursts_of(of.pipeline),
+       .bursts = measure::bursts_of(of.pipeline),
        .inputs = plan.inputs,
        .bound = plan::names_of_bound(plan.bound_inputs),
        .random = options.given.empty(),

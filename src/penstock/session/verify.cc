@@ -9,9 +9,9 @@
 
 #include "penstock/base/option_name.h"
 #include "penstock/frames/values.h"
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
 #include "penstock/plan/stream_options.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/join.h"
 #include "penstock/session/judging.h"
 #include "penstock/session/other_frames.h"
@@ -100,14 +100,14 @@ Status restart(Opened& opened, pipeline::Options settings, const backend::Regist
 /// Of several streams each gets all that are given, or some random ones.
 std::uint64_t usual_frames(const VerifyOptions& options, const pipeline::Pipeline& pipeline) {
   constexpr std::uint64_t kOfEachStream = 4;
-  const auto streams = streams_in_turn(pipeline);
+  const auto streams = measure::streams_in_turn(pipeline);
   std::uint64_t usual = options.given.size() * streams;
   if (options.given.empty()) {
     usual = streams == 1 ? kDefaultFrames : std::max(kDefaultFrames, kOfEachStream * streams);
   }
   // Of one stream with states a call has one frame, however many there are.
   if (streams == 1 && !pipeline.plan().states.empty()) return usual;
-  const auto bursts = bursts_of(pipeline);
+  const auto bursts = measure::bursts_of(pipeline);
   return std::max<std::uint64_t>(usual, std::accumulate(bursts.begin(), bursts.end(), 0U));
 }
 
@@ -152,7 +152,7 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     PENSTOCK_CHECK_OK(try_other_sizes(usual, report, settings.warn));
   }
   if (settings.warn && !report.interrupted) {
-    for (const auto& sentence : unseen_sizes(*opened.pipeline)) settings.warn(sentence);
+    for (const auto& sentence : measure::unseen_sizes(*opened.pipeline)) settings.warn(sentence);
   }
   opened.pipeline->close();
   report.reference = references.describe();

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "penstock/frames/random.h"
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
 #include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
 
@@ -129,9 +129,9 @@ Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
     trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
   }
   // Whether a burst is one call hangs on how fast it comes.
-  for (int tries = 0; tries == 0 || (tries < kMostBursts && !unseen_sizes(pipeline).empty());
-       ++tries) {
-    for (const std::size_t frames : bursts_of(pipeline)) {
+  for (int tries = 0;
+       tries == 0 || (tries < kMostBursts && !measure::unseen_sizes(pipeline).empty()); ++tries) {
+    for (const std::size_t frames : measure::bursts_of(pipeline)) {
       PENSTOCK_CHECK_OK(run_burst(pipeline, frames, trial));
     }
   }
@@ -143,7 +143,7 @@ Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
 }
 
 std::size_t Gate::frames_for(const pipeline::Pipeline& pipeline) const {
-  const auto bursts = bursts_of(pipeline);
+  const auto bursts = measure::bursts_of(pipeline);
   return std::accumulate(bursts.begin(), bursts.end(), inputs_.size());
 }
 

@@ -8,7 +8,7 @@
 
 #include "penstock/pipeline/pipeline.h"
 
-namespace penstock {
+namespace penstock::measure {
 
 /// Streams that take turns: as many as fill the calls of all replicas of a stage that takes one
 /// frame of each, two at least, where the plan has as many; 1 where there are no states.
@@ -22,4 +22,4 @@ std::vector<std::size_t> bursts_of(const pipeline::Pipeline& pipeline);
 /// help.
 std::vector<std::string> unseen_sizes(const pipeline::Pipeline& pipeline);
 
-}  // namespace penstock
+}  // namespace penstock::measure

@@ -1,5 +1,5 @@
 // By the sizes that the models of the plan's stages are for, and the calls that were counted.
-#include "penstock/session/bursts.h"
+#include "penstock/measure/bursts.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include "penstock/base/option_name.h"
 #include "penstock/pipeline/capacity.h"
 
-namespace penstock {
+namespace penstock::measure {
 namespace {
 
 /// How many frames the models of a stage are for, ascending; none where it takes one frame in a
@@ -104,4 +104,4 @@ std::vector<std::string> unseen_sizes(const pipeline::Pipeline& pipeline) {
   return sentences;
 }
 
-}  // namespace penstock
+}  // namespace penstock::measure
