@@ -24,21 +24,61 @@ std::vector<std::size_t> sizes_of_calls(const plan::Stage& stage) {
   return sizes;
 }
 
-/// What may let larger calls run. `needed`: frames that a call holds at least, for the smallest
-/// model that none ran.
-std::string advice(const plan::Plan& plan, std::size_t number, std::size_t needed) {
-  const std::string more_frames = concat("more frames may help (", OptionName::kFrameCount, ")");
-  if (!pipeline::one_of_each_stream(plan, static_cast<int>(number))) return more_frames;
-  const auto& stage = plan.stages[number];
-  const std::size_t homes = pipeline::has_homes(plan, stage) ? stage.devices.size() : 1;
-  const auto most = static_cast<std::size_t>(plan.streams.most);
-  if ((most + homes - 1) / homes >= needed) return more_frames;
-  const auto wanted = (needed - 1) * homes + 1;
+/// What no call of a stage ran.
+struct Unseen {
+  std::size_t stage = 0;
+  std::vector<std::size_t> sizes;  ///< Of its models.
+  std::size_t needed = 0;          ///< Frames that a call holds at least, for the smallest of them.
+};
+
+/// Of each stage with models for several frames that no call ran.
+std::vector<Unseen> find_unseen(const plan::Plan& plan, const pipeline::Stats& stats) {
+  std::vector<Unseen> found;
+  for (std::size_t s = 0; s < stats.stages.size(); ++s) {
+    const auto& calls = stats.stages[s].calls;
+    Unseen unseen{.stage = s, .sizes = {}};
+    std::size_t below = 0;
+    for (const auto size : sizes_of_calls(plan.stages[s])) {
+      const auto end = std::min(size, calls.size());
+      bool seen = false;
+      for (auto n = below; n < end; ++n) seen = seen || calls[n] > 0;
+      if (!seen && unseen.sizes.empty()) unseen.needed = below + 1;
+      if (!seen) unseen.sizes.push_back(size);
+      below = end;
+    }
+    if (!unseen.sizes.empty()) found.push_back(std::move(unseen));
+  }
+  return found;
+}
+
+/// How many replicas share the plan's streams among them.
+std::size_t homes_of(const plan::Plan& plan, const plan::Stage& stage) {
+  return pipeline::has_homes(plan, stage) ? stage.devices.size() : 1;
+}
+
+/// Whether a call can hold as many frames as the stage needs.
+bool can_fill(const plan::Plan& plan, const Unseen& unseen) {
+  if (!pipeline::one_of_each_stream(plan, static_cast<int>(unseen.stage))) return true;
+  const std::size_t homes = homes_of(plan, plan.stages[unseen.stage]);
+  return (static_cast<std::size_t>(plan.streams.most) + homes - 1) / homes >= unseen.needed;
+}
+
+/// What may let larger calls run.
+std::string advice(const plan::Plan& plan, const Unseen& unseen) {
+  if (can_fill(plan, unseen)) return concat("more frames may help (", OptionName::kFrameCount, ")");
+  const auto most = plan.streams.most;
+  const std::size_t homes = homes_of(plan, plan.stages[unseen.stage]);
+  const auto wanted = (unseen.needed - 1) * homes + 1;
   return concat("a call of it holds one frame of each stream, and there ",
                 most == 1 ? "is 1" : concat("are ", most),
                 homes > 1 ? concat(" for ", homes, " replicas") : "", ": expected ", wanted,
                 " or more for that (", in_words_of_caller("split --streams", "streams of split"),
                 "), or a smaller batch");
+}
+
+/// So that calls which are not full would hold a run up.
+bool waits_long(const plan::Stage& stage) {
+  return sizes_of_calls(stage).size() > 1 && stage.batch.wait > std::chrono::seconds(1);
 }
 
 }  // namespace
@@ -58,48 +98,43 @@ std::uint64_t streams_in_turn(const pipeline::Pipeline& pipeline) {
 }
 
 std::vector<std::size_t> bursts_of(const pipeline::Pipeline& pipeline) {
-  constexpr std::chrono::seconds kLong(1);
   const auto most = static_cast<std::size_t>(pipeline.in_flight_limit());
+  const auto& plan = pipeline.plan();
   std::size_t full = 0;
   std::set<std::size_t> sizes;
-  bool waits_long = false;
-  for (const auto& stage : pipeline.plan().stages) {
+  for (const auto& stage : plan.stages) {
     // Frames of streams in turn come to the replicas in turn.
-    const auto parts = pipeline::has_homes(pipeline.plan(), stage) ? stage.devices.size() : 1;
+    const auto parts = homes_of(plan, stage);
     for (const auto size : sizes_of_calls(stage)) {
       full = std::max(full, 2 * size * stage.devices.size());
       sizes.insert(std::min(size * parts, most));
-      waits_long = waits_long || stage.batch.wait > kLong;
     }
   }
   if (sizes.empty()) return {};
   std::vector<std::size_t> bursts{std::min(full, most)};
-  if (!waits_long) bursts.insert(bursts.end(), sizes.rbegin(), sizes.rend());
+  if (std::ranges::none_of(plan.stages, waits_long)) {
+    bursts.insert(bursts.end(), sizes.rbegin(), sizes.rend());
+  }
   return bursts;
 }
 
+bool may_see_more(const pipeline::Pipeline& pipeline) {
+  const auto& plan = pipeline.plan();
+  return std::ranges::none_of(plan.stages, waits_long) &&
+         std::ranges::any_of(find_unseen(plan, pipeline.stats()),
+                             [&](const Unseen& unseen) { return can_fill(plan, unseen); });
+}
+
 std::vector<std::string> unseen_sizes(const pipeline::Pipeline& pipeline) {
+  const auto& plan = pipeline.plan();
   std::vector<std::string> sentences;
-  const auto stats = pipeline.stats();
-  for (std::size_t s = 0; s < stats.stages.size(); ++s) {
-    const auto& calls = stats.stages[s].calls;
-    std::vector<std::size_t> unseen;
-    std::size_t below = 0, needed = 0;
-    for (const auto size : sizes_of_calls(pipeline.plan().stages[s])) {
-      const auto end = std::min(size, calls.size());
-      bool seen = false;
-      for (auto n = below; n < end; ++n) seen = seen || calls[n] > 0;
-      if (!seen && unseen.empty()) needed = below + 1;
-      if (!seen) unseen.push_back(size);
-      below = end;
-    }
-    if (unseen.empty()) continue;
-    sentences.push_back(
-        concat("stage '", stats.stages[s].name, "': no call held so many frames that its ",
-               unseen.size() == 1 ? "model" : "models", " for ",
-               join(unseen, ", ", [](std::size_t size) { return std::to_string(size); }),
-               " ran, so that nothing is said of ", unseen.size() == 1 ? "it" : "them", "; ",
-               advice(pipeline.plan(), s, needed)));
+  for (const auto& unseen : find_unseen(plan, pipeline.stats())) {
+    const bool one = unseen.sizes.size() == 1;
+    sentences.push_back(concat(
+        "stage '", plan.stages[unseen.stage].name, "': no call held so many frames that its ",
+        one ? "model" : "models", " for ",
+        join(unseen.sizes, ", ", [](std::size_t size) { return std::to_string(size); }),
+        " ran, so that nothing is said of ", one ? "it" : "them", "; ", advice(plan, unseen)));
   }
   return sentences;
 }

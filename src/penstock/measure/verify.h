@@ -27,6 +27,9 @@ struct Verification {
   std::uint64_t sequence = 0;
   /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
   std::vector<std::size_t> bursts;
+  /// How often they come again at most, each time with one frame more in each, while that may run a
+  /// model for several frames that did not run.
+  std::size_t repeats = 0;
   const std::vector<plan::TensorInfo>& inputs;
   std::vector<std::string> bound;  ///< Names of the inputs that have one value for good.
   bool random = true;              ///< Nobody gave the frames: then they may be at fault.
@@ -56,7 +59,8 @@ struct VerifyReport {
   [[nodiscard]] std::uint64_t problem_count() const;
 };
 
-/// Keeps the pipeline full, and judges what comes out in order. \error of a frame that cannot be
+/// Keeps the pipeline full, and judges what comes out in order; frames of repeated bursts come on
+/// top of those that are asked for. \error of a frame that cannot be
 /// made or pushed.
 Result<VerifyReport> verify(const Verification& verification);
 

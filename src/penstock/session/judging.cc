@@ -1,6 +1,7 @@
 // Judges are measured on the frames that say the most, or on random ones.
 #include "penstock/session/judging.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,7 +86,7 @@ measure::Judge unmeasured_judge(const VerifyOptions& options, const plan::Plan& 
 }
 
 Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::Judge& judge,
-                                           std::uint64_t frames) {
+                                           std::uint64_t frames, std::size_t repeats) {
   const auto& options = of.options;
   const auto& plan = of.package.plan;
   const auto streams = measure::streams_in_turn(of.pipeline);
@@ -99,11 +100,12 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
        .streams = streams,
        .sequence = plan.states.empty() ? 0 : options.given.size(),
        .bursts = measure::bursts_of(of.pipeline),
+       .repeats = repeats,
        .inputs = plan.inputs,
        .bound = plan::names_of_bound(plan.bound_inputs),
        .random = options.given.empty(),
        .stopped = options.stopped,
-       .progress = [&](auto done) { options.progress(done, frames); }});
+       .progress = [&](auto done) { options.progress(std::min(done, frames), frames); }});
 }
 
 }  // namespace penstock

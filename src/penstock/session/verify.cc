@@ -22,6 +22,7 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kDefaultFrames = 20;
+constexpr std::size_t kMostRepeats = 5;  ///< Of bursts: the reference runs each of their frames.
 
 /// For a package that no one model computes: `why`.
 Status refuse_model_options(const VerifyOptions& options, const Opened& opened,
@@ -144,8 +145,9 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     PENSTOCK_TRY(judge, make_judge(usual));
     PENSTOCK_CHECK_OK(reference->begin_sequence());
   }
-  const auto frames = options.frames > 0 ? options.frames : usual_frames(options, *opened.pipeline);
-  PENSTOCK_TRY(auto report, judge_frames(usual, judge, frames));
+  const bool as_asked = options.frames > 0;
+  const auto frames = as_asked ? options.frames : usual_frames(options, *opened.pipeline);
+  PENSTOCK_TRY(auto report, judge_frames(usual, judge, frames, as_asked ? 0 : kMostRepeats));
   const bool random = options.given.empty() && judge.is_measured();
   if (random && report.failed + report.unjudged == 0) {
     if (plan.states.empty()) PENSTOCK_CHECK_OK(try_other_scales(usual, report));
