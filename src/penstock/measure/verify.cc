@@ -30,7 +30,7 @@ class Run {
     report_.interrupted = setting_.stopped();
     const bool may_ask_again = setting_.judge.is_measured() &&
                                setting_.pipeline.plan().states.empty() && !setting_.stopped();
-    if (may_ask_again) trial_.look_again(setting_.reference, setting_.others);
+    if (may_ask_again && trial_.needs_second_look()) setting_.look_again(trial_);
     return {};
   }
 
@@ -97,6 +97,7 @@ class Run {
   Status judge_next() {
     PENSTOCK_TRY(const auto popped, setting_.pipeline.pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
+    if (setting_.ends_at_failure && !popped->ok()) return popped->error();
     const auto [inputs, stream] = std::move(waiting_.front());
     waiting_.pop_front();
     setting_.reference.choose_stream(stream);

@@ -47,7 +47,7 @@ class BurstTest : public ::testing::Test {
     auto report = verify({.pipeline = *pipeline_,
                           .reference = reference_,
                           .judge = judge_,
-                          .others = {},
+                          .look_again = {},
                           .frame = [](auto i) { return frames::Frame{number(float(i))}; },
                           .frames = frames,
                           .bursts = std::move(bursts),

@@ -94,7 +94,10 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
       {.pipeline = of.pipeline,
        .reference = of.reference,
        .judge = judge,
-       .others = of.references.for_second_look(),
+       .look_again =
+           [&](measure::Trial& trial) {
+             trial.look_again(of.reference, of.references.for_second_look());
+           },
        .frame = [&](auto number) { return frame_of(options, plan, number, streams); },
        .frames = frames,
        .streams = streams,
