@@ -47,7 +47,7 @@ class BatchChooser {
         choice.note = why->second.message();
       } else {
         PENSTOCK_CHECK_OK(measure(plan, stage, choice));
-        choose(choice);
+        choose_below(partition::kMostFrames + 1, choice);
       }
       choices.push_back(std::move(choice));
     }
@@ -178,15 +178,6 @@ class BatchChooser {
     return seconds;
   }
 
-  static void choose(BatchChoice& choice) {
-    double best = 0;
-    for (const auto& trial : choice.trials) {
-      if (trial.gain < kLeastGain || trial.low <= 1 || trial.gain <= best) continue;
-      best = trial.gain;
-      choice.frames = trial.frames;
-    }
-  }
-
   /// Each stage by its name: what stands for all others may ask for measurements.
   void settle(const plan::Plan& plan, const std::vector<BatchChoice>& choices) {
     partition::Batches settled;
@@ -208,6 +199,17 @@ class BatchChooser {
 };
 
 }  // namespace
+
+void choose_below(int frames, BatchChoice& choice) {
+  double best = 0;
+  choice.frames = 1;
+  for (const auto& trial : choice.trials) {
+    const bool gains = trial.gain >= kLeastGain && trial.low > 1;
+    if (trial.frames >= frames || !gains || trial.gain <= best) continue;
+    best = trial.gain;
+    choice.frames = trial.frames;
+  }
+}
 
 double seconds_of_choosing(double frame_seconds, double compile_seconds, int most_frames) {
   const auto seconds_of = [&](int frames) {
