@@ -54,6 +54,7 @@ Result<plan::Package> Pipelines::pack(const Contestant& contestant) {
   split.custom_ops = setting_.options.custom_ops;
   split.weights = setting_.weights;
   split.batches = contestant.batches;
+  split.frames = &setting_.ring;
   return pack_model(*graph, split, setting_.backends, setting_.options.states);
 }
 

@@ -85,6 +85,7 @@ Status try_batches(Context& context, Proposals& proposals) {
   partition::SplitOptions split{.by = contestant.split};
   split.custom_ops = context.options.custom_ops;
   split.weights = context.weights.get();
+  split.frames = &context.ring;
   split.batches[""] = {.frames = context.options.most_frames, .measured = true};
   auto choices = choose_batches(*graph, split, context.backends, limits);
   if (!choices) return leave_out(context, choices.error());
