@@ -102,6 +102,35 @@ TEST_F(BatchChoiceTest, MeasuresOnAnAccelerator) {
   EXPECT_EQ(choices->front().frames, 4) << choices->front().note;
 }
 
+/// Takes numbers from 1000 to 1399, which are no likely random ones.
+constexpr const char* kShelf = R"(<ir_version: 8, opset_import: ["" : 17]> net
+    (int64[1] i) => (float[1] y) <int64 hundred = {100}, int64 ten = {10}, float[4] w = {1, 2, 3, 4}>
+    { [less] d = Div(i, hundred) [minus] j = Sub(d, ten) [look] g = Gather(w, j)
+      [first] y = Relu(g) })";
+
+Tensor index(std::int64_t value) {
+  Tensor made = Tensor::allocate(DType::kI64, {1});
+  made.as<std::int64_t>()[0] = value;
+  return made;
+}
+
+TEST_F(BatchChoiceTest, ChecksAndTimesTheFramesThatAreGiven) {
+  const auto graph = graph::import_text(kShelf);
+  options_.by = partition::Cuts{{"less"}};
+  auto without = options_;
+  const auto random = choose_batches(graph, without, backends_);
+  EXPECT_FALSE(random && !random->back().trials.empty())
+      << random->back().note << random->back().frames;
+  const std::vector<std::vector<Tensor>> frames{{index(1000)}, {index(1300)}};
+  options_.frames = &frames;
+  const auto chosen = choose_batches(graph, options_, backends_);
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  ASSERT_EQ(chosen->size(), 2);
+  EXPECT_EQ(chosen->back().trials.size(), 2) << chosen->back().note;
+  EXPECT_EQ(chosen->back().frames, 4);
+  EXPECT_TRUE(split_model(graph, options_, {}, folder_.path() / "p", backends_));
+}
+
 TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   options_.devices = {{.host = "elsewhere", .cpus = {0}}};
   options_.batches = {{"stage0", {.frames = 2, .measured = true}}};

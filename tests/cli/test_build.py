@@ -354,8 +354,8 @@ def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu
     assert "stage0: node 'mix': Softmax cannot take several frames in one call" in note
 
 
-def test_a_network_that_random_frames_do_not_fit_keeps_its_plan(build, well, tmp_path, cpu):
-    """What cannot be checked in calls of several frames is not used so, and the build goes on."""
+def test_calls_of_several_frames_are_checked_and_timed_on_the_frames_that_are_given(build, well, tmp_path, cpu):
+    """Random ones are not what the network takes."""
     nodes = [helper.make_node("Gather", ["table", "i"], ["r"], "look", axis=0), helper.make_node("Relu", ["r"], ["y"])]
     weights = {"table": np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)}
     nodes.insert(0, helper.make_node("Sub", ["j", "ten"], ["i"], "less"))
@@ -367,17 +367,28 @@ def test_a_network_that_random_frames_do_not_fit_keeps_its_plan(build, well, tmp
         np.save(tmp_path / "frames" / f"{i}.npy", (np.arange(4) + i) % 5 + 10)
     own = f"j={tmp_path / 'frames'}"
     report = build(model, "--devices", f"cpu:{cpu}", "--input", own, "--batch", "4", budget="60s")
-    assert batches_of(well, tmp_path / "built.penstock") == [1]
-    (note,) = (note for note in report["notes"] if "calls of several frames are not used" in note)
-    assert "random values" in note or "out of range" in note
+    assert not any("random values" in note or "out of range" in note for note in report["notes"])
+    assert any("frames in a call" in way["name"] and not way["failure"] for way in report["ways"])
+    outcome = well("verify", tmp_path / "built.penstock", "--input", own, "--json")
+    assert outcome.json["ok"] is True
 
 
 def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, synthetic, tmp_path):
     synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*"}]})
     report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4", budget="300s")
-    (batched,) = (way for way in report["ways"] if "frames in a call" in way["name"])
-    assert "wrong output" in batched["failure"]
+    batched = [way for way in report["ways"] if "frames in a call" in way["name"]]
+    assert len(batched) == 2 and all("wrong output" in way["failure"] for way in batched)
     assert batches_of(well, tmp_path / "built.penstock") == [1]
+
+
+def test_where_large_calls_are_wrong_smaller_ones_are_tried(build, well, chain, cpu, synthetic, tmp_path):
+    # Of four frames the output has more than 100 elements, of two it has not.
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*", "above": 100}]})
+    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4", budget="300s")
+    (large,) = (way for way in report["ways"] if "4 frames in a call" in way["name"])
+    assert "wrong output" in large["failure"]
+    assert report["chosen"] == "synthetic_a on each device, up to 2 frames in a call"
+    assert batches_of(well, tmp_path / "built.penstock") == [2]
 
 
 def test_calls_of_several_frames_are_left_out_where_there_is_no_time(build, well, chain, cpu, synthetic, tmp_path):
@@ -399,6 +410,13 @@ def test_calls_of_several_frames_are_left_out_where_there_is_no_time(build, well
 def test_calls_of_several_frames_that_cannot_be_are_refused(penstock, chain, tmp_path, options, told):
     outcome = penstock("build", chain, *options, "-o", tmp_path / "p")
     assert outcome.code == 1 and outcome.error.startswith("--batch: ") and told in outcome.error
+
+
+@pytest.mark.parametrize("batch", ["0", "many", "auto:1", "2000"])
+def test_what_is_no_number_of_frames_is_told_by_the_forms_of_build(penstock, chain, tmp_path, batch):
+    outcome = penstock("build", chain, "--batch", batch, "-o", tmp_path / "p")
+    assert outcome.code == 2 and f"batch '{batch}': expected N, auto or auto:N, such as" in outcome.error
+    assert "STAGE" not in outcome.error and "MILLISECONDS" not in outcome.error
 
 
 def test_calls_of_several_frames_are_not_for_a_build_over_hosts(penstock, chain, tmp_path):

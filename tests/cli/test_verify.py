@@ -761,6 +761,16 @@ def test_a_wrong_model_of_several_streams_is_found(well, penstock, halved, tmp_p
     assert (wrong.code, wrong.json["ok"]) == (1, False)
 
 
+def test_calls_that_wait_for_no_frame_run_each_model_all_the_same(well, chain, tmp_path, cpus, synthetic_backends):
+    """What comes first is taken alone, so that of two or four frames no call has two: only of three."""
+    synthetic_backends(a={"seconds": {"Conv": 2e-3, "Relu": 4e-3}})
+    stages = ("--cut", "conv1", "--batch", "stage1=4", "--devices", f"cpu:{cpus[0]},cpu:{cpus[-1]}")
+    well("split", chain, *stages, "--backend", "synthetic_a", "-o", tmp_path / "p")
+    assert "no call held so many frames" in well("verify", tmp_path / "p", "--frames", "1").err
+    outcome = well("verify", tmp_path / "p", "--json")
+    assert "no call held so many frames" not in outcome.err and outcome.json["frames"] >= 20
+
+
 @pytest.mark.parametrize(
     ("streams", "replicas", "said"),
     [

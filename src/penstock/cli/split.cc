@@ -26,6 +26,7 @@
 #include "penstock/device/topology.h"
 #include "penstock/graph/external_files.h"
 #include "penstock/graph/writer.h"
+#include "penstock/partition/stage_name.h"
 #include "penstock/plan/calls.h"
 #include "penstock/session/identify.h"
 #include "penstock/session/session.h"
@@ -135,7 +136,7 @@ Status annotate(const graph::Graph& graph, const partition::SplitOptions& split,
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (const auto node : stages[stage]) {
       write.pipeline_stages[graph::index(node)] = static_cast<int>(stage);
-      write.layer_annotations[graph::index(node)] = concat("stage", stage);
+      write.layer_annotations[graph::index(node)] = partition::stage_name(stage);
     }
   }
   const auto written = graph::write_onnx(graph::Subgraph::whole(graph), file, write);

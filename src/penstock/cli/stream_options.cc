@@ -13,6 +13,18 @@
 #include "penstock/cli/numbers.h"
 
 namespace penstock::cli {
+namespace {
+
+/// As all batches; what is none is told by the forms that `build` takes.
+Result<std::pair<std::string, partition::AskedBatch>> parse_most_frames(const std::string& text) {
+  auto batch = partition::parse_batch(text);
+  if (batch) return batch;
+  return invalid_argument("batch '", text,
+                          "': expected N, auto or auto:N, such as 8, auto or auto:16, N from 1 to ",
+                          partition::kMostFrames, ", from 2 after auto");
+}
+
+}  // namespace
 
 void add_stream_options(CLI::App* command, StreamArguments& arguments) {
   command->add_option("--policy", arguments.policy, "When the input edge is full (default: block)")
@@ -57,7 +69,7 @@ void add_most_frames_option(CLI::App* command, std::vector<std::string>& batches
   add_list(command, "--batch", batches,
            "N, auto (8): up to N frames in one call of a stage, where measuring says that this is "
            "faster")
-      ->check(taken_by(partition::parse_batch));
+      ->check(taken_by(parse_most_frames));
 }
 
 void add_batch_option(CLI::App* command, std::vector<std::string>& batches) {

@@ -35,6 +35,8 @@ struct Part {
   std::vector<device::Device> neighbours;
   std::vector<std::filesystem::path> custom_ops;
   std::map<std::string, std::vector<std::int64_t>> shapes;  ///< Of files' open inputs.
+  /// A file (.npy) with the values of that input; of others, as of the profiler's activations.
+  std::map<std::string, std::filesystem::path> values;
 };
 
 /// Its models, for people: "nodes 0-3 + nodes 4-9".

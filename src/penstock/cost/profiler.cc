@@ -202,6 +202,7 @@ Result<Job> Profiler::State::job_of(const Part& part) {
   }
   for (const auto& [name, dims] : part.shapes) job.shapes[name] = dims;
   if (options.activations != nullptr) job.values = values_for(part, *options.activations);
+  for (const auto& [name, file] : part.values) job.values[name] = {file};
   job.cpus = part.device.cpus;
   if (part.device.is_accelerator()) {
     job.device = device::to_string(part.device);

@@ -389,7 +389,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     std::vector<frames::Frame> changed;
     for (std::size_t f = 0; f < frames.size(); ++f) {
       const auto seed = change * frames.size() + f + 1;
-      changed.push_back(with_last_bits_changed(frames[f], seed, 1, false, wide));
+      changed.push_back(with_last_bits_changed(frames[f], seed, {.wide = wide}));
     }
     if (std::ranges::equal(changed, frames, same_values)) continue;
     PENSTOCK_CHECK_OK(reference.begin_sequence());

@@ -565,7 +565,7 @@ TEST(Variants, TheFramesThatSayTheMostComeFirstAndNoneIsLost) {
 TEST(Variants, ChangeSeveralLastBitsWithoutASign) {
   constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
   const auto x = floats([](auto i) { return i % 2 == 0 ? -1.0 : 2.0 * kSmallest; });
-  const auto changed = with_last_bits_changed({x}, 1, 8)[0];
+  const auto changed = with_last_bits_changed({x}, 1, {.units = 8})[0];
   for (std::size_t i = 0; i < x.count(); ++i) {
     const float is = changed.as<float>()[i];
     if (i % 2 == 0) {
@@ -581,7 +581,7 @@ TEST(Variants, ChangeLastBitsOfWideFloatsAlone) {
   const auto half = tensor<std::uint16_t>(DType::kF16, [](auto) {
     return static_cast<std::uint16_t>(bits_from_number(DType::kF16, 3));
   });
-  const auto changed = with_last_bits_changed({half, x}, 1, 1, false, true);
+  const auto changed = with_last_bits_changed({half, x}, 1, {.wide = true});
   EXPECT_TRUE(same_values({changed[0]}, {half}));
   EXPECT_TRUE(same_values({changed[1]}, with_last_bits_changed({x}, 1)));
   EXPECT_FALSE(same_values({with_last_bits_changed({half, x}, 1)[0]}, {half}));

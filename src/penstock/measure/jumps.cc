@@ -202,7 +202,8 @@ class Look {
     const bool wide = std::ranges::all_of(allowed_, &Allowed::wide);
     jumped_.assign(own_.size(), false);
     for (std::uint64_t look = 0; look < kLooks; ++look) {
-      const auto changed = with_last_bits_changed(frame.inputs, look + 1, kUnits, false, wide);
+      const auto changed =
+          with_last_bits_changed(frame.inputs, look + 1, {.units = kUnits, .wide = wide});
       if (!same_values(changed, frame.inputs)) note_self(look, frame, reference_.run(changed));
     }
     for (std::size_t other = 0; other < others_.size(); ++other) {

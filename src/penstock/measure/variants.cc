@@ -109,19 +109,19 @@ std::vector<std::size_t> spread(std::size_t count, std::size_t most) {
 }  // namespace
 
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units, bool mirrored, bool wide) {
+                                     const LastBits& how) {
   Random coins(seed);
   std::uint64_t left = 0, drawn = 0;
   frames::Frame changed;
   for (const auto& value : frame) {
     changed.push_back(with_floats_changed(value, [&](DType dtype, std::uint64_t bits) {
-      if (wide && bits_of(dtype) < 32) return bits;
+      if (how.wide && bits_of(dtype) < 32) return bits;
       if (left == 0) {
         drawn = coins.bits();
         left = 64;
       }
-      const bool larger = ((drawn >> --left & 1U) != 0) != mirrored;
-      return next_to(dtype, bits, units, larger);
+      const bool larger = ((drawn >> --left & 1U) != 0) != how.mirrored;
+      return next_to(dtype, bits, how.units, larger);
     }));
   }
   return changed;

@@ -11,12 +11,17 @@
 
 namespace penstock::measure {
 
-/// Every float but 0 so many units in the last place larger or smaller, by a seeded coin;
-/// `mirrored`: smaller or larger. Integers, texts and floats of 8 bits and fewer stay; `wide`:
-/// those of 16 bits too.
+/// How last bits are changed.
+struct LastBits {
+  std::uint64_t units = 1;  ///< In the last place, that a float gets larger or smaller by.
+  bool mirrored = false;    ///< Smaller where it were larger, and the other way round.
+  bool wide = false;        ///< Floats of 16 bits stay as they are.
+};
+
+/// Every float but 0 larger or smaller, by a seeded coin. Integers, texts and floats of 8 bits and
+/// fewer stay.
 frames::Frame with_last_bits_changed(const frames::Frame& frame, std::uint64_t seed,
-                                     std::uint64_t units = 1, bool mirrored = false,
-                                     bool wide = false);
+                                     const LastBits& how = {});
 
 /// Each float rounded to what the narrower type holds, and kept in its own: bf16 has eight bits of
 /// mantissa, f16 eleven.

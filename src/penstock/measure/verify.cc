@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <utility>
 
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
+#include "penstock/measure/bursts.h"
 
 namespace penstock::measure {
 namespace {
@@ -16,22 +18,19 @@ constexpr std::size_t kMostProblems = 5;
 /// What is in flight, and what came of it.
 class Run {
  public:
-  explicit Run(const Verification& setting) : setting_(setting), trial_(setting.judge) {}
+  explicit Run(const Verification& setting)
+      : setting_(setting), trial_(setting.judge), bursts_(setting.bursts) {}
 
-  Status push_all() {
-    for (std::uint64_t number = 0; number < setting_.frames && !setting_.stopped(); ++number) {
-      PENSTOCK_TRY(auto inputs, setting_.frame(number));
-      PENSTOCK_CHECK_OK(end_burst());
-      PENSTOCK_CHECK_OK(begin_sequence(number));
-      const auto stream = number % setting_.streams;
-      PENSTOCK_CHECK_OK(push(inputs, stream));
-      waiting_.push_back({std::move(inputs), stream});
+  Status run() {
+    PENSTOCK_CHECK_OK(push_all(setting_.frames));
+    for (std::size_t i = 0; i < setting_.repeats && !setting_.stopped(); ++i) {
+      if (!may_see_more(setting_.pipeline)) break;
+      PENSTOCK_CHECK_OK(repeat_bursts());
     }
     report_.interrupted = setting_.stopped();
-    while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
     const bool may_ask_again = setting_.judge.is_measured() &&
                                setting_.pipeline.plan().states.empty() && !setting_.stopped();
-    if (may_ask_again) trial_.look_again(setting_.reference, setting_.others);
+    if (may_ask_again && trial_.needs_second_look()) setting_.look_again(trial_);
     return {};
   }
 
@@ -47,10 +46,31 @@ class Run {
   }
 
  private:
+  /// So many more, until nothing is in flight.
+  Status push_all(std::uint64_t frames) {
+    for (const auto end = number_ + frames; number_ < end && !setting_.stopped(); ++number_) {
+      PENSTOCK_TRY(auto inputs, setting_.frame(number_));
+      PENSTOCK_CHECK_OK(end_burst());
+      PENSTOCK_CHECK_OK(begin_sequence(number_));
+      const auto stream = number_ % setting_.streams;
+      PENSTOCK_CHECK_OK(push(inputs, stream));
+      waiting_.push_back({std::move(inputs), stream});
+    }
+    while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
+    return {};
+  }
+
+  /// A stage may take the first frames of a burst alone, so that what is left for a call is less
+  /// than the burst by one or a few.
+  Status repeat_bursts() {
+    for (auto& frames : bursts_) ++frames;
+    burst_ = 0;
+    return push_all(std::accumulate(bursts_.begin(), bursts_.end(), std::uint64_t{0}));
+  }
+
   /// A burst that is whole comes out before the next one begins, so that calls are as large as it.
   Status end_burst() {
-    const auto& bursts = setting_.bursts;
-    if (burst_ == bursts.size() || waiting_.size() < bursts[burst_]) return {};
+    if (burst_ == bursts_.size() || waiting_.size() < bursts_[burst_]) return {};
     ++burst_;
     while (!waiting_.empty()) PENSTOCK_CHECK_OK(judge_next());
     return {};
@@ -77,6 +97,7 @@ class Run {
   Status judge_next() {
     PENSTOCK_TRY(const auto popped, setting_.pipeline.pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
+    if (setting_.ends_at_failure && !popped->ok()) return popped->error();
     const auto [inputs, stream] = std::move(waiting_.front());
     waiting_.pop_front();
     setting_.reference.choose_stream(stream);
@@ -135,6 +156,8 @@ class Run {
   Trial trial_;
   VerifyReport report_;
   std::deque<Waiting> waiting_;
+  std::uint64_t number_ = 0;  ///< Of the next frame.
+  std::vector<std::size_t> bursts_;
   std::size_t burst_ = 0;  ///< How many are over.
 };
 
@@ -166,7 +189,7 @@ std::uint64_t VerifyReport::problem_count() const {
 
 Result<VerifyReport> verify(const Verification& verification) {
   Run run(verification);
-  PENSTOCK_CHECK_OK(run.push_all());
+  PENSTOCK_CHECK_OK(run.run());
   return run.report();
 }
 

@@ -18,7 +18,8 @@ struct Verification {
   pipeline::Pipeline& pipeline;  ///< Nothing in flight, before and behind it.
   Reference& reference;
   const Judge& judge;
-  std::vector<MakeReference> others;  ///< As Judge::Setting has them.
+  /// Calls Trial::look_again(), where the judge is measured and nothing has a state.
+  std::function<void(Trial&)> look_again;
   std::function<Result<frames::Frame>(std::uint64_t number)> frame;
   std::uint64_t frames = 0;
   std::uint64_t streams = 1;  ///< They take turns, frame by frame.
@@ -27,9 +28,13 @@ struct Verification {
   std::uint64_t sequence = 0;
   /// How many frames are pushed before the first of them is popped, in turn; then as many as fit.
   std::vector<std::size_t> bursts;
+  /// How often they come again at most, each time with one frame more in each, while that may run a
+  /// model for several frames that did not run.
+  std::size_t repeats = 0;
   const std::vector<plan::TensorInfo>& inputs;
   std::vector<std::string> bound;  ///< Names of the inputs that have one value for good.
   bool random = true;              ///< Nobody gave the frames: then they may be at fault.
+  bool ends_at_failure = false;  ///< By the error of the first frame of the pipeline's that fails.
   std::function<bool()> stopped = [] { return false; };
   std::function<void(std::uint64_t judged)> progress = [](std::uint64_t) {};
 };
@@ -56,8 +61,9 @@ struct VerifyReport {
   [[nodiscard]] std::uint64_t problem_count() const;
 };
 
-/// Keeps the pipeline full, and judges what comes out in order. \error of a frame that cannot be
-/// made or pushed.
+/// Keeps the pipeline full, and judges what comes out in order; frames of repeated bursts come on
+/// top of those that are asked for. \error of a frame that cannot be made or pushed, or that fails
+/// where that ends it.
 Result<VerifyReport> verify(const Verification& verification);
 
 /// What `penstock verify --json` prints, but for the package.

@@ -9,6 +9,7 @@
 #include "penstock/partition/reads.h"
 #include "penstock/partition/resolve.h"
 #include "penstock/partition/split.h"
+#include "penstock/partition/stage_name.h"
 
 namespace penstock::partition {
 namespace {
@@ -170,7 +171,7 @@ Result<Stages> stages_chosen(const Graph& graph, const std::vector<ChosenStage>&
   Stages stages, parts;
   std::vector<std::string> stage_names, part_names;
   for (const auto& stage : chosen) {
-    const auto name = concat("stage", stages.size());
+    const auto name = stage_name(stages.size());
     std::size_t in_parts = 0;
     for (std::size_t i = 0; i < stage.parts.size(); ++i) {
       parts.push_back(stage.parts[i].nodes);

@@ -20,6 +20,7 @@
 #include "penstock/partition/denormals.h"
 #include "penstock/partition/outputs.h"
 #include "penstock/partition/resolve.h"
+#include "penstock/partition/stage_name.h"
 #include "penstock/plan/package_files.h"
 #include "penstock/tensor/literal.h"
 #include "penstock/tensor/npy.h"
@@ -112,7 +113,7 @@ Result<Parts> cut_parts(const Graph& graph, const Stages& stages, const SplitOpt
   const auto& source = parts.writable.changed ? *parts.writable.changed : graph;
   for (std::size_t i = 0; i < parts.writable.stages.size(); ++i) {
     auto stage = cut_stage(source, parts.writable.stages[i], i, options);
-    if (!stage) return std::move(stage).error().within({Where::kStage, concat("stage", i)});
+    if (!stage) return std::move(stage).error().within({Where::kStage, stage_name(i)});
     parts.stages.push_back(*std::move(stage));
   }
   return parts;
@@ -184,7 +185,7 @@ plan::Stage make_stage(const StageParts& parts, std::size_t number, const SplitO
                        plan::Plan& plan) {
   const auto& graph = parts.whole.graph();
   plan::Stage stage;
-  stage.name = concat("stage", number);
+  stage.name = stage_name(number);
   stage.pinned = options.pinned;
   stage.flush_denormals = options.flush_denormals || has_denormal_constants(parts.whole);
   for (const auto id : parts.whole.inputs()) {

@@ -88,6 +88,9 @@ struct SplitOptions {
   /// Of the graph's: a package of a while has links of it instead of weights of its own, as it
   /// holds those of all stages. Borrowed; null: none.
   const graph::WeightStore* weights = nullptr;
+  /// Models for several frames are checked and timed on these, one or more, which hold a value for
+  /// each of the plan's inputs. Borrowed; null: on random ones.
+  const std::vector<std::vector<Tensor>>* frames = nullptr;
 };
 
 /// The node sets of the stages, in topological order of the stages.

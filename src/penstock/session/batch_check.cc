@@ -1,4 +1,4 @@
-// Runs single models on random frames of two sizes, batched ones on these joined, and compares.
+// Runs single models on frames, batched ones on these joined, and compares.
 #include "penstock/session/batch_check.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "penstock/backend/plain_model.h"
 #include "penstock/base/option_name.h"
+#include "penstock/measure/variants.h"
 #include "penstock/session/refused_node.h"
 #include "penstock/tensor/compare.h"
 #include "penstock/tensor/npy.h"
@@ -23,19 +24,19 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFrames = 3;  ///< Different ones; a larger batch holds them again and again.
 
-/// One frame after the other along the first dimension.
-Tensor join_frames(const std::vector<Tensor>& frames, int count) {
-  auto dims = frames.front().dims();
-  dims.front() *= count;
-  Tensor joined = Tensor::allocate(frames.front().dtype(), std::move(dims));
-  auto* to = static_cast<std::byte*>(joined.data());
-  for (int i = 0; i < count; ++i) {
-    const auto& frame = frames[static_cast<std::size_t>(i) % frames.size()];
-    // A tensor without elements may have no memory.
-    if (frame.bytes() > 0) std::memcpy(to, frame.data(), frame.bytes());
-    to += frame.bytes();
+/// As many as are checked: those of the first one's shapes, then their elements in reverse order,
+/// so that frames differ and hold what the network takes; again and again.
+std::vector<frames::Frame> alike(const std::vector<frames::Frame>& frames) {
+  std::vector<frames::Frame> taken;
+  const auto same_dims = [](const Tensor& a, const Tensor& b) { return a.dims() == b.dims(); };
+  for (const auto& frame : frames) {
+    if (taken.size() == kFrames) break;
+    if (std::ranges::equal(frame, frames.front(), same_dims)) taken.push_back(frame);
   }
-  return joined;
+  for (std::size_t i = 0; !taken.empty() && taken.size() < kFrames; ++i) {
+    taken.push_back(measure::reversed(taken[i]));
+  }
+  return taken;
 }
 
 /// Another size for each dimension that is open, within its bound.
@@ -54,19 +55,31 @@ Type of_other_sizes(Type type) {
 
 class BatchCheck {
  public:
-  BatchCheck(const plan::Plan& plan, fs::path folder, const backend::Registry& backends)
-      : plan_(plan), folder_(std::move(folder)), backends_(backends) {}
+  BatchCheck(const plan::Plan& plan, fs::path folder, const backend::Registry& backends,
+             const std::vector<frames::Frame>* frames)
+      : plan_(plan), folder_(std::move(folder)), backends_(backends) {
+    if (frames == nullptr) return;
+    for (const auto& frame : alike(*frames)) {
+      for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+        if (frame[i].kind() == Tensor::Kind::kDense)
+          given_[plan_.inputs[i].name].push_back(frame[i]);
+      }
+    }
+  }
 
-  Status run() {
+  Result<FrameValues> run() {
     for (const auto& parameter : plan_.parameters) {
       PENSTOCK_TRY(parameters_[parameter.name],
                    read_npy(folder_ / parameter.file, parameter.type.dtype));
     }
+    values_ = given_;
     PENSTOCK_CHECK_OK(check_values());
-    if (!any_open()) return {};
+    FrameValues values = std::move(values_);
+    if (!any_open()) return values;
     other_sizes_ = true;
     values_.clear();
-    return check_stages();
+    PENSTOCK_CHECK_OK(check_stages());
+    return values;
   }
 
  private:
@@ -81,18 +94,18 @@ class BatchCheck {
     for (int refused = 0;; ++refused) {
       refused_frame_.reset();
       Status checked = check_stages();
-      if (checked || !refused_frame_ || refused == kMostRefused) return checked;
+      if (checked || !refused_frame_ || drawn_.empty() || refused == kMostRefused) return checked;
       PENSTOCK_CHECK_OK(draw_again(*refused_frame_));
     }
   }
 
   Status draw_again(std::size_t frame) {
-    std::map<std::string, std::vector<Tensor>> drawn;
+    FrameValues values = given_;
     for (const auto& name : drawn_) {
-      drawn[name] = std::move(values_[name]);
-      PENSTOCK_TRY(drawn[name][frame], draw(*plan_.find_tensor(name)));
+      values[name] = std::move(values_[name]);
+      PENSTOCK_TRY(values[name][frame], draw(*plan_.find_tensor(name)));
     }
-    values_ = std::move(drawn);
+    values_ = std::move(values);
     return {};
   }
 
@@ -123,7 +136,7 @@ class BatchCheck {
     const std::string fix = any_open() ? concat("fix sizes (", OptionName::kShapes, "), or ") : "";
     return make_error(
                error.code, "its model of one frame does not take ",
-               any_open() ? "" : "random values of ", join(given, ", "),
+               any_open() || drawn_.empty() ? "" : "random values of ", join(given, ", "),
                ", with which the models for several are checked: ", fix,
                "leave the stage out of the batch (STAGE=1); the engine says: ", error.message())
         .within({Where::kModel, partition.model});
@@ -146,7 +159,7 @@ class BatchCheck {
                       "onnxruntime, or leave out the batch");
   }
 
-  /// What the tensor is for each frame: made by an earlier stage, else random.
+  /// What the tensor is for each frame: given, or made by an earlier stage, else random.
   Result<std::vector<Tensor>*> values_of(const std::string& name) {
     auto& values = values_[name];
     const auto* info = plan_.find_tensor(name);
@@ -242,16 +255,34 @@ class BatchCheck {
   Random random_{1};
   bool other_sizes_ = false;
   std::map<std::string, Tensor> parameters_;
-  std::map<std::string, std::vector<Tensor>> values_;
+  FrameValues given_;  // Of inputs.
+  FrameValues values_;
   std::set<std::string> drawn_;  // Those of `values_` that are random.
   std::optional<std::size_t> refused_frame_;
 };
 
 }  // namespace
 
-Status check_batches(const plan::Plan& plan, const fs::path& folder,
-                     const backend::Registry& backends) {
-  return BatchCheck(plan, folder, backends).run();
+Tensor join_frames(const std::vector<Tensor>& frames, int count) {
+  auto dims = frames.front().dims();
+  dims.front() *= count;
+  Tensor joined = Tensor::allocate(frames.front().dtype(), std::move(dims));
+  auto* to = static_cast<std::byte*>(joined.data());
+  for (int i = 0; i < count; ++i) {
+    const auto& frame = frames[static_cast<std::size_t>(i) % frames.size()];
+    // A tensor without elements may have no memory.
+    if (frame.bytes() > 0) std::memcpy(to, frame.data(), frame.bytes());
+    to += frame.bytes();
+  }
+  return joined;
+}
+
+Result<FrameValues> check_batches(const plan::Plan& plan, const fs::path& folder,
+                                  const backend::Registry& backends,
+                                  const std::vector<frames::Frame>* frames) {
+  const auto has_batch = [](const plan::Stage& stage) { return stage.batch.frames > 1; };
+  if (std::ranges::none_of(plan.stages, has_batch)) return FrameValues();
+  return BatchCheck(plan, folder, backends, frames).run();
 }
 
 }  // namespace penstock

@@ -13,6 +13,7 @@
 #include "penstock/cost/profiler.h"
 #include "penstock/cost/statistics.h"
 #include "penstock/session/batch_check.h"
+#include "penstock/tensor/npy.h"
 
 namespace penstock {
 namespace {
@@ -47,7 +48,7 @@ class BatchChooser {
         choice.note = why->second.message();
       } else {
         PENSTOCK_CHECK_OK(measure(plan, stage, choice));
-        choose(choice);
+        choose_below(partition::kMostFrames + 1, choice);
       }
       choices.push_back(std::move(choice));
     }
@@ -74,14 +75,19 @@ class BatchChooser {
   /// A stage whose models of several frames compute something else keeps one frame.
   Status leave_out_wrong(plan::Plan& plan, std::map<std::string, Error>& without) {
     for (;;) {
-      Status checked = check_batches(plan, package(), backends_);
-      if (checked) return {};
+      auto checked = check_batches(plan, package(), backends_, options_.frames);
+      if (checked) {
+        if (options_.frames != nullptr) values_ = *std::move(checked);
+        return {};
+      }
       const auto* where = checked.error().find(Where::kStage);
-      if (checked.error().code != Code::kFailedPrecondition || where == nullptr) return checked;
+      if (checked.error().code != Code::kFailedPrecondition || where == nullptr) {
+        return checked.error();
+      }
       const auto name = where->name;
       const auto stage = std::ranges::find(plan.stages, name, &plan::Stage::name);
       if (stage == plan.stages.end() || !without.emplace(name, checked.error()).second) {
-        return checked;
+        return checked.error();
       }
       stage->batch = {};
       for (auto& partition : stage->partitions) partition.batched.clear();
@@ -90,16 +96,28 @@ class BatchChooser {
 
   /// What an open size is likely to be, for so many frames: else calls of all numbers of frames
   /// would be timed on as many rows.
-  static void bind_open(const plan::Plan& plan, const plan::Partition& partition, int frames,
+  static void bind_open(const plan::Plan& plan, const std::string& input, int frames,
                         cost::Part& part) {
-    for (const auto& name : partition.inputs) {
-      const auto* info = plan.find_tensor(name);
-      if (info == nullptr || info->type.fixed() || info->type.dims.empty()) continue;
-      auto& shape = part.shapes[name];
-      shape.clear();
-      for (const auto& dim : info->type.dims) shape.push_back(dim.likely());
-      shape.front() *= frames;
-    }
+    const auto* info = plan.find_tensor(input);
+    if (info == nullptr || info->type.fixed() || info->type.dims.empty()) return;
+    auto& shape = part.shapes[input];
+    shape.clear();
+    for (const auto& dim : info->type.dims) shape.push_back(dim.likely());
+    shape.front() *= frames;
+  }
+
+  /// The values that the input has in frames that were given, in a file. \returns whether it has
+  /// any
+  Result<bool> bind_values(const std::string& input, int frames, cost::Part& part) const {
+    const auto known = values_.find(input);
+    if (known == values_.end()) return false;
+    if (part.values.contains(input)) return true;
+    const auto joined = join_frames(known->second, frames);
+    const auto file = *folder_ / concat("values", part.values.size(), ".b", frames, ".npy");
+    PENSTOCK_CHECK_OK(write_npy(joined, file));
+    part.values[input] = file;
+    part.shapes[input] = joined.dims();
+    return true;
   }
 
   /// The stage's models of so many frames, as its first instance runs them.
@@ -118,7 +136,10 @@ class BatchChooser {
       model.precision = asked.precision;
       model.options = std::move(asked.options);
       part.models.push_back(std::move(model));
-      bind_open(plan, partition, frames, part);
+      for (const auto& input : partition.inputs) {
+        PENSTOCK_TRY(const bool given, bind_values(input, frames, part));
+        if (!given) bind_open(plan, input, frames, part);
+      }
     }
     part.device = stage.devices.front();
     part.threads = std::max(1, static_cast<int>(part.device.cpus.size()));
@@ -178,15 +199,6 @@ class BatchChooser {
     return seconds;
   }
 
-  static void choose(BatchChoice& choice) {
-    double best = 0;
-    for (const auto& trial : choice.trials) {
-      if (trial.gain < kLeastGain || trial.low <= 1 || trial.gain <= best) continue;
-      best = trial.gain;
-      choice.frames = trial.frames;
-    }
-  }
-
   /// Each stage by its name: what stands for all others may ask for measurements.
   void settle(const plan::Plan& plan, const std::vector<BatchChoice>& choices) {
     partition::Batches settled;
@@ -204,10 +216,22 @@ class BatchChooser {
   const backend::Registry& backends_;
   const ChoiceLimits& limits_;
   std::shared_ptr<const fs::path> folder_;
+  FrameValues values_;  ///< Of the frames that were given.
   std::unique_ptr<cost::Profiler> profiler_;
 };
 
 }  // namespace
+
+void choose_below(int frames, BatchChoice& choice) {
+  double best = 0;
+  choice.frames = 1;
+  for (const auto& trial : choice.trials) {
+    const bool gains = trial.gain >= kLeastGain && trial.low > 1;
+    if (trial.frames >= frames || !gains || trial.gain <= best) continue;
+    best = trial.gain;
+    choice.frames = trial.frames;
+  }
+}
 
 double seconds_of_choosing(double frame_seconds, double compile_seconds, int most_frames) {
   const auto seconds_of = [&](int frames) {

@@ -27,6 +27,10 @@ struct BatchChoice {
   std::string note;  ///< Why there are no trials, or fewer: "node 's': Softmax cannot ...".
 };
 
+/// Of the trials of fewer frames than that, the choice becomes the one that gains the most: of
+/// those that gain 3 % or more, and whose interval is all gain. One frame where there is none.
+void choose_below(int frames, BatchChoice& choice);
+
 /// How long choosing may take.
 struct ChoiceLimits {
   double silence_seconds = 600;  ///< Compiling, or one run, for longer is a hang.
@@ -35,8 +39,8 @@ struct ChoiceLimits {
 
 /// Measures the stages that ask for it, and makes the batches of `options` numbers: for 2, 4, 8,
 /// ... frames and the most that is allowed, the stage's models one after the other on its first
-/// device, its other instances not there, in rounds in which all take their turns. The largest gain
-/// counts of those that are at least 3 % and whose interval is all gain.
+/// device, its other instances not there, in rounds in which all take their turns. Then
+/// choose_below() says how many.
 /// \error as partition::split(), check_batches() where no engine is here, and cost::Profiler;
 ///        kCancelled where it was stopped
 Result<std::vector<BatchChoice>> choose_batches(const graph::Graph& graph,

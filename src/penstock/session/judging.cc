@@ -1,13 +1,14 @@
 // Judges are measured on the frames that say the most, or on random ones.
 #include "penstock/session/judging.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/variants.h"
 #include "penstock/plan/bound.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/references.h"
 
@@ -85,25 +86,29 @@ measure::Judge unmeasured_judge(const VerifyOptions& options, const plan::Plan& 
 }
 
 Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::Judge& judge,
-                                           std::uint64_t frames) {
+                                           std::uint64_t frames, std::size_t repeats) {
   const auto& options = of.options;
   const auto& plan = of.package.plan;
-  const auto streams = streams_in_turn(of.pipeline);
+  const auto streams = measure::streams_in_turn(of.pipeline);
   return measure::verify(
       {.pipeline = of.pipeline,
        .reference = of.reference,
        .judge = judge,
-       .others = of.references.for_second_look(),
+       .look_again =
+           [&](measure::Trial& trial) {
+             trial.look_again(of.reference, of.references.for_second_look());
+           },
        .frame = [&](auto number) { return frame_of(options, plan, number, streams); },
        .frames = frames,
        .streams = streams,
        .sequence = plan.states.empty() ? 0 : options.given.size(),
-       .bursts = bursts_of(of.pipeline),
+       .bursts = measure::bursts_of(of.pipeline),
+       .repeats = repeats,
        .inputs = plan.inputs,
        .bound = plan::names_of_bound(plan.bound_inputs),
        .random = options.given.empty(),
        .stopped = options.stopped,
-       .progress = [&](auto done) { options.progress(done, frames); }});
+       .progress = [&](auto done) { options.progress(std::min(done, frames), frames); }});
 }
 
 }  // namespace penstock

@@ -32,8 +32,9 @@ Result<measure::Judge> make_judge(const VerifyRun& of);
 /// By the tolerance alone.
 measure::Judge unmeasured_judge(const VerifyOptions& options, const plan::Plan& plan);
 
-/// Runs so many frames and judges what comes out. \error as measure::verify()
+/// Runs so many frames and judges what comes out; `repeats` as measure::Verification has it. \error
+/// as measure::verify()
 Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::Judge& judge,
-                                           std::uint64_t frames);
+                                           std::uint64_t frames, std::size_t repeats = 0);
 
 }  // namespace penstock

@@ -371,7 +371,7 @@ Result<plan::Plan> split_model(const graph::Graph& graph, partition::SplitOption
   PENSTOCK_TRY(const auto temporary, make_temporary_folder());
   const auto folder = *temporary / "package";
   PENSTOCK_TRY(auto plan, partition::split(graph, options, folder, origin));
-  PENSTOCK_CHECK_OK(check_batches(plan, folder, backends));
+  PENSTOCK_CHECK_OK(check_batches(plan, folder, backends, options.frames));
   if (stream.streams) plan.streams = *stream.streams;
   PENSTOCK_CHECK_OK(add_states(states, options.lanes, plan, folder));
   plan::apply(stream, plan);  // Behind the states: they connect the stages anew.

@@ -98,7 +98,7 @@ std::size_t shake_steps(graph::Graph& graph, std::uint64_t way) {
     if (!half && !is_of_steps(graph, value)) continue;
     const auto units = half ? kHalfUnits : kUnits / 2 + (pair + i) % (kUnits + 1);
     auto moved = measure::with_last_bits_changed({*value.constant}, pair * graph.values.size() + i,
-                                                 units, way % 2 != 0);
+                                                 {.units = units, .mirrored = way % 2 != 0});
     value.constant = std::move(moved.front());
     ++changed;
   }

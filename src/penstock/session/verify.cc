@@ -9,9 +9,9 @@
 
 #include "penstock/base/option_name.h"
 #include "penstock/frames/values.h"
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
 #include "penstock/plan/stream_options.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/join.h"
 #include "penstock/session/judging.h"
 #include "penstock/session/other_frames.h"
@@ -22,6 +22,7 @@ namespace penstock {
 namespace {
 
 constexpr std::uint64_t kDefaultFrames = 20;
+constexpr std::size_t kMostRepeats = 5;  ///< Of bursts: the reference runs each of their frames.
 
 /// For a package that no one model computes: `why`.
 Status refuse_model_options(const VerifyOptions& options, const Opened& opened,
@@ -100,14 +101,14 @@ Status restart(Opened& opened, pipeline::Options settings, const backend::Regist
 /// Of several streams each gets all that are given, or some random ones.
 std::uint64_t usual_frames(const VerifyOptions& options, const pipeline::Pipeline& pipeline) {
   constexpr std::uint64_t kOfEachStream = 4;
-  const auto streams = streams_in_turn(pipeline);
+  const auto streams = measure::streams_in_turn(pipeline);
   std::uint64_t usual = options.given.size() * streams;
   if (options.given.empty()) {
     usual = streams == 1 ? kDefaultFrames : std::max(kDefaultFrames, kOfEachStream * streams);
   }
   // Of one stream with states a call has one frame, however many there are.
   if (streams == 1 && !pipeline.plan().states.empty()) return usual;
-  const auto bursts = bursts_of(pipeline);
+  const auto bursts = measure::bursts_of(pipeline);
   return std::max<std::uint64_t>(usual, std::accumulate(bursts.begin(), bursts.end(), 0U));
 }
 
@@ -144,15 +145,16 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     PENSTOCK_TRY(judge, make_judge(usual));
     PENSTOCK_CHECK_OK(reference->begin_sequence());
   }
-  const auto frames = options.frames > 0 ? options.frames : usual_frames(options, *opened.pipeline);
-  PENSTOCK_TRY(auto report, judge_frames(usual, judge, frames));
+  const bool as_asked = options.frames > 0;
+  const auto frames = as_asked ? options.frames : usual_frames(options, *opened.pipeline);
+  PENSTOCK_TRY(auto report, judge_frames(usual, judge, frames, as_asked ? 0 : kMostRepeats));
   const bool random = options.given.empty() && judge.is_measured();
   if (random && report.failed + report.unjudged == 0) {
     if (plan.states.empty()) PENSTOCK_CHECK_OK(try_other_scales(usual, report));
     PENSTOCK_CHECK_OK(try_other_sizes(usual, report, settings.warn));
   }
   if (settings.warn && !report.interrupted) {
-    for (const auto& sentence : unseen_sizes(*opened.pipeline)) settings.warn(sentence);
+    for (const auto& sentence : measure::unseen_sizes(*opened.pipeline)) settings.warn(sentence);
   }
   opened.pipeline->close();
   report.reference = references.describe();

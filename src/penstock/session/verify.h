@@ -25,7 +25,8 @@ struct VerifyOptions {
   std::vector<frames::Frame> given;  ///< Frames, in the order of the plan's inputs; else random.
   frames::RandomValues random;
   /// 0: as many as are given, to each of several streams; or 20 random ones, 4 of each stream at
-  /// least; or what it takes for stages that take several frames in a call.
+  /// least; or what it takes for stages that take several frames in a call, with repeated bursts
+  /// where those leave a model out.
   std::uint64_t frames = 0;
   std::function<bool()> stopped = [] { return false; };
   std::function<void(std::uint64_t judged, std::uint64_t of)> progress = [](std::uint64_t,

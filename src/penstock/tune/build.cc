@@ -88,7 +88,8 @@ void Build::let_go() {
 
 Status Build::write() {
   PENSTOCK_TRY(const auto* graph, context_.graph_of(chosen().contestant.as_is));
-  const auto split = split_options(chosen(), context_.report, context_.options.custom_ops);
+  auto split = split_options(chosen(), context_.report, context_.options.custom_ops);
+  split.frames = &context_.ring;
   const auto& options = context_.options;
   const auto written = split_model(*graph, split, {.streams = options.streams}, options.output,
                                    context_.backends, options.states);

@@ -275,23 +275,24 @@ Status Contest::measure(Entry& entry, plan::Package package) {
     return {};
   }
   const double begin = setting_.budget.spent();
-  const auto verdict = running->runner->judge();
-  if (!verdict) {
-    entry.way.failure = verdict.error().message();
+  const auto judged = running->runner->judge();
+  if (!judged) {
+    entry.way.failure = judged.error().message();
     return {};
   }
-  for (const auto& output : verdict->outputs) {
+  const auto& verdict = judged->verdict;
+  for (const auto& output : verdict.outputs) {
     const double ratio = std::min(output.worst_ratio, kMostRatio);
     entry.way.worst_ratio = std::max(entry.way.worst_ratio, ratio);
   }
-  entry.doubts = verdict->doubts();
-  if (verdict->finding() == measure::Finding::kWrong) {
-    entry.way.failure = "wrong output: " + verdict->reason(measure::Finding::kWrong);
+  entry.doubts = verdict.doubts();
+  if (verdict.finding() == measure::Finding::kWrong) {
+    entry.way.failure = "wrong output: " + verdict.reason(measure::Finding::kWrong);
     return {};
   }
   // The gate's frames went through one by one: their time says how many to keep in flight.
   const double frame_seconds =
-      (setting_.budget.spent() - begin) / static_cast<double>(running->runner->judged_frames());
+      (setting_.budget.spent() - begin) / static_cast<double>(judged->frames);
   add_side(*running, frame_seconds);
   return race(entry, *running, frame_seconds);
 }

@@ -73,10 +73,11 @@ class Machine final : public Runners {
       --machine_.running_;
       if (made_.large) machine_.large_runs_ = false;
     }
-    Result<measure::Verdict> judge() override {
+    Result<measure::VerifyReport> judge() override {
       machine_.second += 1 / made_.rate(machine_.second);
-      measure::Verdict verdict;
-      auto& output = verdict.outputs.emplace_back();
+      measure::VerifyReport report;
+      report.frames = 1;
+      auto& output = report.verdict.outputs.emplace_back();
       output.worst_ratio = made_.wrong ? 5 : 0.1;
       if (made_.wrong) {
         output.finding = measure::Finding::kWrong;
@@ -87,7 +88,7 @@ class Machine final : public Runners {
         output.finding = measure::Finding::kInconclusive;
         output.reason = "'y' jumps";
       }
-      return verdict;
+      return report;
     }
     std::unique_ptr<measure::Side> side(int) override {
       return std::make_unique<InventedSide>(machine_, made_);

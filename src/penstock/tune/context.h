@@ -60,11 +60,13 @@ struct Context {
   /// When so many more plans can still be run before calls of several frames are tried, where the
   /// user allows these, and before the last comparison.
   [[nodiscard]] double latest_start(int plans) const;
-  /// About what finding out takes how many frames a call should take, and running the plan with
-  /// them; no more than a share of the budget. 0: each is to take one.
+  /// What the search leaves for choosing and running calls of several frames, a share of the budget
+  /// at most; 0 where each call is to take one.
   [[nodiscard]] double batches_seconds() const;
-  /// Of choosing, and of running the plan: that compiles a model for each size.
+  /// About what it takes to measure how many frames the best plan's calls should take, once there
+  /// is one.
   [[nodiscard]] double choosing_seconds() const;
+  /// About what it takes to run one more plan, with a model to compile for each number of frames.
   [[nodiscard]] double batched_entry_seconds() const;
   /// Of the last comparison: for which it runs, and about what it takes with one more plan that
   /// answers it.

@@ -8,17 +8,17 @@
 #include <utility>
 
 #include "penstock/frames/random.h"
+#include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
 #include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
-#include "penstock/session/bursts.h"
 #include "penstock/session/known_outputs.h"
 #include "penstock/session/shaken.h"
 
 namespace penstock::tune {
 namespace {
 
-constexpr int kMostBursts = 20;  ///< Of each size, until a call was so large.
+constexpr std::size_t kMostRepeats = 20;  ///< Of bursts, whose outputs are known.
 
 /// Made when it is asked, and again after it had to go.
 class Resting final : public measure::Reference {
@@ -45,6 +45,23 @@ class Resting final : public measure::Reference {
  private:
   measure::MakeReference make_;
   std::unique_ptr<measure::Reference> made_;
+};
+
+/// The outputs of frames that come over and over: they are computed already.
+class Known final : public measure::Reference {
+ public:
+  explicit Known(const std::vector<std::vector<Tensor>>& outputs) : outputs_(outputs) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& /*inputs*/) override {
+    return outputs_[next_++ % outputs_.size()];
+  }
+  Status begin_sequence() override {
+    next_ = 0;
+    return {};
+  }
+
+ private:
+  const std::vector<std::vector<Tensor>>& outputs_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace
@@ -101,50 +118,28 @@ Result<Gate> Gate::create(const Setting& setting) {
   return gate;
 }
 
-/// So many frames at once, the gate's over and over: a call has frames that differ.
-Status Gate::run_burst(pipeline::Pipeline& pipeline, std::size_t frames,
-                       measure::Trial& trial) const {
-  for (std::size_t i = 0; i < frames; ++i) {
-    PENSTOCK_CHECK_OK(pipeline.push(inputs_[i % inputs_.size()]));
-  }
-  for (std::size_t i = 0; i < frames; ++i) {
-    PENSTOCK_TRY(const auto output, pipeline.pop());
-    if (!output) return internal_error("the pipeline ended with frames in flight");
-    if (!output->ok()) return output->error();
-    std::vector<const Tensor*> actual;
-    for (std::size_t o = 0; o < output->size(); ++o) actual.push_back(&(*output)[o]);
-    const std::size_t frame = i % inputs_.size();
-    trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
-  }
-  return {};
-}
-
-Result<measure::Verdict> Gate::judge(pipeline::Pipeline& pipeline) const {
-  measure::Trial trial(judge_);
+Result<measure::VerifyReport> Gate::judge(pipeline::Pipeline& pipeline) const {
   if (!pipeline.plan().states.empty()) PENSTOCK_CHECK_OK(pipeline.reset_states());
-  for (std::size_t frame = 0; frame < inputs_.size(); ++frame) {
-    PENSTOCK_TRY(const auto outputs, pipeline.run(inputs_[frame]));
-    std::vector<const Tensor*> actual;
-    for (const auto& output : outputs) actual.push_back(&output);
-    trial.add(frame, inputs_[frame], actual, judge_.expected()[frame]);
-  }
-  // Whether a burst is one call hangs on how fast it comes.
-  for (int tries = 0; tries == 0 || (tries < kMostBursts && !unseen_sizes(pipeline).empty());
-       ++tries) {
-    for (const std::size_t frames : bursts_of(pipeline)) {
-      PENSTOCK_CHECK_OK(run_burst(pipeline, frames, trial));
-    }
-  }
-  const bool may_look = pipeline.plan().states.empty() && !one_at_a_time_;
-  if (trial.needs_second_look() && may_look) {
-    if (const auto reference = reference_()) trial.look_again(**reference, others_);
-  }
-  return trial.verdict();
+  Known known(judge_.expected());
+  std::vector<std::size_t> bursts(inputs_.size(), 1);
+  for (const auto frames : measure::bursts_of(pipeline)) bursts.push_back(frames);
+  return measure::verify({.pipeline = pipeline,
+                          .reference = known,
+                          .judge = judge_,
+                          .look_again = [&](measure::Trial& trial) { look_again(trial); },
+                          .frame = [&](auto number) { return inputs_[number % inputs_.size()]; },
+                          .frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0}),
+                          .sequence = inputs_.size(),
+                          .bursts = bursts,
+                          .repeats = kMostRepeats,
+                          .inputs = pipeline.plan().inputs,
+                          .bound = {},
+                          .ends_at_failure = true});
 }
 
-std::size_t Gate::frames_for(const pipeline::Pipeline& pipeline) const {
-  const auto bursts = bursts_of(pipeline);
-  return std::accumulate(bursts.begin(), bursts.end(), inputs_.size());
+void Gate::look_again(measure::Trial& trial) const {
+  if (one_at_a_time_) return;
+  if (const auto reference = reference_()) trial.look_again(**reference, others_);
 }
 
 }  // namespace penstock::tune

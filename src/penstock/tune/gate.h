@@ -11,6 +11,7 @@
 #include "penstock/graph/weight_store.h"
 #include "penstock/measure/judge.h"
 #include "penstock/measure/side.h"
+#include "penstock/measure/verify.h"
 #include "penstock/pipeline/pipeline.h"
 #include "penstock/plan/package.h"
 #include "penstock/tensor/compare.h"
@@ -47,15 +48,13 @@ class Gate {
 
   /// Runs the gate's frames through the pipeline, one after the other; where calls take several,
   /// then once more in bursts, so that each model for several runs. \error a frame that failed.
-  [[nodiscard]] Result<measure::Verdict> judge(pipeline::Pipeline& pipeline) const;
+  [[nodiscard]] Result<measure::VerifyReport> judge(pipeline::Pipeline& pipeline) const;
   [[nodiscard]] const measure::Judge& judge() const { return judge_; }
-  /// How many frames that takes.
-  [[nodiscard]] std::size_t frames_for(const pipeline::Pipeline& pipeline) const;
 
  private:
   Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference reference,
        std::vector<measure::MakeReference> others);
-  Status run_burst(pipeline::Pipeline& pipeline, std::size_t frames, measure::Trial& trial) const;
+  void look_again(measure::Trial& trial) const;
 
   measure::Ring inputs_;
   measure::Judge judge_;

@@ -9,6 +9,7 @@
 
 #include "penstock/backend/backend.h"
 #include "penstock/cost/work.h"
+#include "penstock/partition/stage_name.h"
 
 namespace penstock::tune {
 namespace {
@@ -131,7 +132,7 @@ void describe_limits(const Graph& graph, const std::vector<partition::ChosenStag
   std::size_t place = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     report.limit.workers += static_cast<int>(stages[s].devices.size());
-    const int frames = partition::asked_of(batches, concat("stage", s)).frames;
+    const int frames = partition::asked_of(batches, partition::stage_name(s)).frames;
     most_frames = std::max(most_frames, frames);
     const auto works = works_of(graph, stages[s], frames);
     const double flops_per_second = roofs.stages[s].flops_per_second();

@@ -60,10 +60,11 @@ Status make(Context& context) {
 std::string failure_of(const OtherSizes& other, Runner& runner) {
   const auto sizes =
       concat("with ", join(frames::open_sizes(other.package.plan.inputs), ", "), ": ");
-  const auto verdict = runner.judge_by(*other.gate);
-  if (!verdict) return sizes + verdict.error().message();
-  if (verdict->finding() != measure::Finding::kWrong) return {};
-  return concat("wrong output: ", sizes, verdict->reason(measure::Finding::kWrong));
+  const auto judged = runner.judge_by(*other.gate);
+  if (!judged) return sizes + judged.error().message();
+  const auto& verdict = judged->verdict;
+  if (verdict.finding() != measure::Finding::kWrong) return {};
+  return concat("wrong output: ", sizes, verdict.reason(measure::Finding::kWrong));
 }
 
 }  // namespace

@@ -17,9 +17,10 @@ class PipelineRunner final : public Runner {
                  const Gate& gate)
       : pipeline_(std::move(pipeline)), ring_(ring), gate_(gate) {}
 
-  Result<measure::Verdict> judge() override { return gate_.judge(*pipeline_); }
-  [[nodiscard]] std::size_t judged_frames() const override { return gate_.frames_for(*pipeline_); }
-  Result<measure::Verdict> judge_by(const Gate& gate) override { return gate.judge(*pipeline_); }
+  Result<measure::VerifyReport> judge() override { return gate_.judge(*pipeline_); }
+  Result<measure::VerifyReport> judge_by(const Gate& gate) override {
+    return gate.judge(*pipeline_);
+  }
 
   std::unique_ptr<measure::Side> side(int in_flight) override {
     return measure::pipeline_side(*pipeline_, ring_,
@@ -53,6 +54,7 @@ Result<plan::Package> Pipelines::pack(const Contestant& contestant) {
   split.custom_ops = setting_.options.custom_ops;
   split.weights = setting_.weights;
   split.batches = contestant.batches;
+  split.frames = &setting_.ring;
   return pack_model(*graph, split, setting_.backends, setting_.options.states);
 }
 

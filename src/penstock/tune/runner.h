@@ -35,10 +35,9 @@ class Runner {
  public:
   virtual ~Runner() = default;
   /// The gate's frames, as Gate::judge() runs them. \error a frame that failed
-  virtual Result<measure::Verdict> judge() = 0;
-  [[nodiscard]] virtual std::size_t judged_frames() const { return 1; }  ///< That judge() runs.
+  virtual Result<measure::VerifyReport> judge() = 0;
   /// The frames of another gate. \error as judge()
-  virtual Result<measure::Verdict> judge_by(const Gate& /*gate*/) { return judge(); }
+  virtual Result<measure::VerifyReport> judge_by(const Gate& /*gate*/) { return judge(); }
   /// Runs frames for a while, so many at once or as many as the plan takes. Borrows the runner.
   virtual std::unique_ptr<measure::Side> side(int in_flight) = 0;
   /// Of computing one frame, the median, for each stage; of a call of several, a frame's share.

@@ -38,6 +38,29 @@ Status leave_out(Context& context, const Error& error) {
   return {};
 }
 
+int most_frames_of(const std::vector<BatchChoice>& choices) {
+  int most = 1;
+  for (const auto& choice : choices) most = std::max(most, choice.frames);
+  return most;
+}
+
+/// The plan with calls as they are chosen; where it fails, with the next smaller ones that gain.
+Status enter_largest(const Context& context, Proposals& proposals, const Contestant& of_one,
+                     std::vector<BatchChoice> choices) {
+  for (int most = most_frames_of(choices); most > 1; most = most_frames_of(choices)) {
+    auto contestant = of_one;
+    for (const auto& choice : choices) contestant.batches[choice.stage].frames = choice.frames;
+    contestant.name += concat(", up to ", most, " frames in a call");
+    PENSTOCK_TRY(const auto place, proposals.enter_again(std::move(contestant)));
+    const bool fails = place && !context.contest->entries()[*place].way.failure.empty();
+    if (!fails || seconds_left(context) < 0) return {};
+    for (auto& choice : choices) {
+      if (choice.frames == most) choose_below(most, choice);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status try_batches(Context& context, Proposals& proposals) {
@@ -62,19 +85,16 @@ Status try_batches(Context& context, Proposals& proposals) {
   partition::SplitOptions split{.by = contestant.split};
   split.custom_ops = context.options.custom_ops;
   split.weights = context.weights.get();
+  split.frames = &context.ring;
   split.batches[""] = {.frames = context.options.most_frames, .measured = true};
-  const auto choices = choose_batches(*graph, split, context.backends, limits);
+  auto choices = choose_batches(*graph, split, context.backends, limits);
   if (!choices) return leave_out(context, choices.error());
-  int most = 1;
-  for (const auto& choice : *choices) most = std::max(most, choice.frames);
-  if (most == 1) {
+  if (most_frames_of(*choices) == 1) {
     context.report.notes.push_back(why_none(*choices));
     return {};
   }
   contestant.batches = std::move(split.batches);
-  contestant.name += concat(", up to ", most, " frames in a call");
-  const auto place = proposals.enter_again(std::move(contestant));
-  return place ? Status() : Status(place.error());
+  return enter_largest(context, proposals, contestant, *choices);
 }
 
 }  // namespace penstock::tune

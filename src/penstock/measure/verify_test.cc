@@ -1,0 +1,90 @@
+// Bursts: each model for several frames runs, or is given up.
+#include "penstock/measure/verify.h"
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/measure/bursts.h"
+#include "tests/support/fake_backend.h"
+
+namespace penstock::measure {
+namespace {
+
+using namespace penstock::testing;  // NOLINT(google-build-using-namespace): test support
+
+/// y = x + 1
+class PlusOne final : public Reference {
+ public:
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    return std::vector<Tensor>{number(value_of(inputs[0]) + 1)};
+  }
+};
+
+/// A network whose calls take up to four frames, and a while, and wait for none.
+class BurstTest : public ::testing::Test {
+ protected:
+  BurstTest() {
+    network_.input("x").stage("net", {"x"}, {"y"}, [](Inputs in, Outputs out) -> Status {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      out[0]->as<float>()[0] = value_of(*in[0]) + 1;
+      return {};
+    });
+    network_.output("y").together("net", {2, 4});
+  }
+
+  void start() {
+    auto started = network_.start({.capacity = 16});
+    ASSERT_TRUE(started) << started.error().message();
+    pipeline_ = *std::move(started);
+  }
+
+  VerifyReport judge(std::vector<std::size_t> bursts, std::size_t repeats) {
+    const auto frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0});
+    auto report = verify({.pipeline = *pipeline_,
+                          .reference = reference_,
+                          .judge = judge_,
+                          .look_again = {},
+                          .frame = [](auto i) { return frames::Frame{number(float(i))}; },
+                          .frames = frames,
+                          .bursts = std::move(bursts),
+                          .repeats = repeats,
+                          .inputs = pipeline_->plan().inputs,
+                          .bound = {}});
+    EXPECT_TRUE(report) << report.error().message();
+    return *std::move(report);
+  }
+
+  [[nodiscard]] std::uint64_t frames_run() const { return pipeline_->stats().stages[0].frames; }
+
+  FakeNetwork network_;
+  PlusOne reference_;
+  const Judge judge_ = Judge::unmeasured({"y"}, {});
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+};
+
+TEST_F(BurstTest, ComeAgainUntilEachModelHasRun) {
+  start();
+  const auto report = judge({1}, 20);
+  EXPECT_THAT(unseen_sizes(*pipeline_), ::testing::IsEmpty());
+  EXPECT_EQ(report.frames, frames_run());
+  EXPECT_EQ(report.finding(), Finding::kRight);
+}
+
+TEST_F(BurstTest, DoNotComeAgainWhereAllModelsRan) {
+  network_.plan.stages[0].batch.wait = std::chrono::milliseconds(500);
+  start();
+  EXPECT_EQ(judge(bursts_of(*pipeline_), 20).frames, 8 + 4 + 2 + 1);
+}
+
+TEST_F(BurstTest, AreGivenUpAfterSoMany) {
+  start();
+  EXPECT_EQ(judge({1}, 0).frames, 1);
+  EXPECT_EQ(judge({1}, 1).frames, 1 + 2);
+}
+
+}  // namespace
+}  // namespace penstock::measure
