@@ -15,11 +15,21 @@ void Meter::note(const Lane& lane, std::size_t i) {
   compute_infer.record(self_.clock_ns - (began != 0 ? began : lane.start_ns) -
                        (lane.call->transfer_ns() - before));
   if (began != 0) compute_input.record(began - lane.start_ns - before);
-  if (self_.state.options.trace) {
-    const std::scoped_lock lock(span_mutex_);
-    spans_[span_count_++ % spans_.size()] = {lane.call->frame(i), lane.ready_ns[i], lane.start_ns,
-                                             self_.clock_ns, lane.call->far_times()};
+}
+
+void Meter::note_span(const Lane& lane, std::size_t i) {
+  const std::scoped_lock lock(span_mutex_);
+  spans_[span_count_++ % spans_.size()] = {lane.call->frame(i), lane.ready_ns[i], lane.start_ns,
+                                           self_.clock_ns, lane.call->far_times()};
+}
+
+double Meter::busy_ns() const {
+  double sum = 0;
+  for (std::size_t n = 1; n <= calls.size(); ++n) {
+    const auto of_calls = call_stats(n);
+    sum += of_calls.input_ns + of_calls.infer_ns + of_calls.output_ns;
   }
+  return sum + Histogram::quantiles({&transfer}).sum_ns;
 }
 
 void Meter::note_call(const Lane& lane) {

@@ -35,6 +35,7 @@ class Meter {
   std::vector<CallTimes> call_times;  // [n - 1]
   /// Of calls of n frames: where not all are sampled, the phases are shared out as in those.
   [[nodiscard]] CallStats call_stats(std::size_t n) const;
+  [[nodiscard]] double busy_ns() const;     ///< In calls that ended, with their copies.
   [[nodiscard]] WorkerSpans spans() const;  ///< If tracing.
   void keep_spans(std::size_t count);       ///< Of the last so many frames.
 
@@ -44,6 +45,9 @@ class Meter {
   }
   /// The i-th frame of the lane's call was computed, at Instance::clock_ns.
   void note(const Lane& lane, std::size_t i);
+  /// The i-th frame of the lane's call left it, computed or not, at Instance::clock_ns. \pre
+  /// tracing
+  void note_span(const Lane& lane, std::size_t i);
   /// The lane's call ended, at Instance::clock_ns. Tells Stage::period_ns.
   void note_call(const Lane& lane);
   /// Handing on the outputs of the call that was noted last took so long.

@@ -1702,6 +1702,28 @@ TEST(PipelineTest, LatenciesAndFailuresAreKeptFromTheFirstLookOn) {
   EXPECT_GT(pipeline->stats().stages[0].busy_ns, 0);
 }
 
+TEST(PipelineTest, CallsThatFailCountAsBusyAndAreInTheTrace) {
+  FakeNetwork network;
+  network.input("in")
+      .stage("only", {"in"}, {"out"},
+             [](Inputs, Outputs) -> Status {
+               std::this_thread::sleep_for(milliseconds(2));
+               return make_error(Code::kUnknown, "no");
+             })
+      .output("out");
+  auto pipeline = start(network, {}, {.trace = true});
+  for (int i = 0; i < 5; ++i) {
+    push_number(*pipeline, 1);
+    static_cast<void>(pop_one(*pipeline));
+  }
+  EXPECT_GE(pipeline->stats().stages[0].busy_ns, 5 * 2e6);
+  const auto file = std::filesystem::path(::testing::TempDir()) / "failing.json";
+  ASSERT_TRUE(pipeline->write_trace(file));
+  std::ifstream in(file);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  EXPECT_THAT(text, HasSubstr("\"frame 4\""));
+}
+
 TEST(PipelineTest, TraceHasOneSpanPerStageAndFrame) {
   auto network = chain();
   auto pipeline = start(network, {}, {.trace = true});

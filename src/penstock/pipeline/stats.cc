@@ -16,20 +16,6 @@ Quantiles over(const std::vector<const Worker*>& workers, const Histogram Meter:
   return Histogram::quantiles(parts);
 }
 
-/// Of a phase that was measured for some frames only.
-double of_all_frames(const Quantiles& phase, std::uint64_t frames) {
-  if (phase.count == 0) return 0;
-  return phase.sum_ns * static_cast<double>(frames) / static_cast<double>(phase.count);
-}
-
-double busy_ns(const StageStats& stats) {
-  // Where the gathering of inputs was not measured, it is in the run's time.
-  const double sum_ns = stats.compute_infer.sum_ns + stats.compute_input.sum_ns +
-                        of_all_frames(stats.compute_output, stats.compute_infer.count) +
-                        of_all_frames(stats.transfer, stats.compute_infer.count);
-  return sum_ns * share_of_frame(stats.calls);
-}
-
 /// StageStats::calls
 std::vector<std::uint64_t> calls_of(const std::vector<const Worker*>& workers) {
   std::vector<std::uint64_t> calls(workers.front()->meter.calls.size());
@@ -88,6 +74,7 @@ StageStats stats_of(const State& state, const Stage& stage, double busiest) {
     stats.surplus += worker->meter.surplus.load(std::memory_order_relaxed);
     stats.frames += worker->meter.frames.load(std::memory_order_relaxed);
     stats.errors += worker->meter.errors.load(std::memory_order_relaxed);
+    stats.busy_ns += worker->meter.busy_ns();
     stats.drops += worker->meter.drops.load(std::memory_order_relaxed);  // By its function.
     const auto counters = worker->counters();
     stats.copies += counters.copies;
@@ -98,7 +85,6 @@ StageStats stats_of(const State& state, const Stage& stage, double busiest) {
   stats.compute_infer = over(workers, &Meter::compute_infer);
   stats.compute_output = over(workers, &Meter::compute_output);
   stats.transfer = over(workers, &Meter::transfer);
-  stats.busy_ns = busy_ns(stats);
   for (std::size_t i = 0; i < workers.size(); ++i) {
     stats.instances.push_back(stats_of(*workers[i], stage.places[i]));
   }

@@ -53,8 +53,8 @@ struct StageStats {
   Quantiles compute_infer;        ///< The backends' run.
   Quantiles compute_output;       ///< Handing the outputs on.
   Quantiles transfer;             ///< Moving between memory domains or hosts: 0 within one.
-  /// In which the replicas had calls that ended well, all together: what frames share counts once,
-  /// calls of several lanes one by one. Within 2 %.
+  /// In which the replicas had calls that ended, well or not, all together: what frames share
+  /// counts once, calls of several lanes one by one. Within 2 %.
   double busy_ns = 0;
   std::vector<InstanceStats> instances;
   /// None: the plan foretells nothing, or nobody asked for a second while there were frames.

@@ -224,6 +224,7 @@ inline void Worker::end(Lane& lane) {
       for (Edge* edge : stage_.shaped_out) edge->note_shape(frame);
     } else if (status.error().code == Code::kUnavailable && returning_.recover(lane, i)) {
       std::erase(lane.frames, frame);
+      continue;
     } else if (status.error().code == Code::kUnavailable && fate_.fail_if_ended(frame)) {
       continue;  // No other instance takes it any more: it ends as all that are in flight.
     } else if (status.error().code == Code::kCancelled && fate_.is_late(frame)) {
@@ -231,6 +232,7 @@ inline void Worker::end(Lane& lane) {
     } else {
       fate_.fail(frame, std::move(status).error());
     }
+    if (state_.options.trace && lane.again == nullptr) meter.note_span(lane, i);
   }
   if (lane.call->moves()) meter.transfer.record(lane.call->transfer_ns());
   meter.note_call(lane);
