@@ -115,7 +115,7 @@ export function makeWhatIf(model, network) {
     make(
       "p",
       { class: "hint" },
-      "A prediction by the times in this report, as if devices were alike: it counts no hand-over between devices, no shared caches and no memory. Only a build measures.",
+      "A prediction by the times in this report, as if devices were alike: it counts no hand-over between devices, no shared caches, no memory, and no states, whose stages have one instance each. Only a build measures.",
     ),
     make("div", { class: "fields" }, field("Devices", devices), field("Split", way), field("Backend", backend), clear),
     said,

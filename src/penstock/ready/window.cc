@@ -160,7 +160,8 @@ std::vector<Declaration> window_functions() {
                                     "`divide` was done when it was cut, too."),
                     flag("divide", "true",
                          "Whether sums are divided by what overlapping windows weigh, so that "
-                         "samples come back as they were."),
+                         "samples come back as they were. The first `size` - `hop` are quieter, as "
+                         "fewer windows overlap there: give `window` so much `lead`."),
                     window_shape_setting()},
        .make = &make_overlap_add}};
 }
