@@ -60,7 +60,8 @@ def rows(tmp_path) -> Path:
     """A folder of three arrays, whose names sort as written, and of what is no value."""
     folder = tmp_path / "rows"
     (folder / "sub.npy").mkdir(parents=True)
-    (folder / "notes.txt").write_text("no value")
+    for name in ["notes.txt", "._10.npy"]:
+        (folder / name).write_text("no value")
     for i, name in enumerate(["10", "2", "a"]):
         np.save(folder / f"{name}.npy", np.full((1, 3), i, np.float32))
     return folder
@@ -120,7 +121,8 @@ def sum_of_two(folder: Path) -> Path:
 
 def test_the_archives_of_a_folder_are_frames_by_name(penstock, well, archives, tmp_path, cpu):
     model = sum_of_two(tmp_path)
-    (archives / "notes.txt").write_text("no frame")
+    for name in ["notes.txt", "._10.npz"]:
+        (archives / name).write_text("no frame")
     report = well("run", model, "--inputs", archives, "--output", "out.npz", "--json").json
     assert report["frames"] == 3
     assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 11, 22]
