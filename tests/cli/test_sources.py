@@ -73,6 +73,26 @@ def test_the_files_of_a_folder_are_frames_by_name(well, double, rows, tmp_path):
     assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 2, 4]
 
 
+@pytest.mark.parametrize("command", ["run", "bench", "build"])
+def test_inputs_that_no_file_gives_are_named(penstock, tmp_path, command):
+    """`a` is given, `b` is random: what is made of both is wrong, or of it a frame fails."""
+    node = helper.make_node("Add", ["a", "b"], ["y"], "sum")
+    model = save(tmp_path, "sum", [node], [value("a", ["m", 2]), value("b", ["n", 2])], [value("y", ["k", 2])])
+    np.save(tmp_path / "a.npy", np.ones((3, 2), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((3, 2), np.float32))
+    np.savez(tmp_path / "a.npz", a=np.ones((3, 2), np.float32))
+    more = {"run": [], "bench": ["--seconds", "0.1"], "build": ["--budget", "1s", "-o", "p"]}[command]
+    told = "input 'b' is random: give its values (--input b=FILE), or bind it (--constant; in an application"
+    wide = ["--shape", "b=5x2"]
+    for given, option in (["--input", "a=a.npy"], "--input"), (["--inputs", "a.npz"], "--inputs"):
+        outcome = penstock(command, model, *more, *given, *wide)
+        made_of = f"; the frame is made of inputs 'a' f32[3,2] ({option}), random 'b' f32[5,2]: give sizes and values"
+        assert made_of in outcome.error
+        assert outcome.err.count(told) == (command == "run")
+    if command == "run":
+        assert told not in penstock("run", model, "--input", "a=a.npy", "--input", "b=b.npy").err
+
+
 def test_more_frames_repeat_a_folder_and_fewer_cut_it(well, double, rows, tmp_path):
     for frames, expected in [("5", [0, 2, 4, 0, 2]), ("2", [0, 2])]:
         well("run", double, "--input", f"x={rows}", "--frames", frames, "--output", "out.npz")
