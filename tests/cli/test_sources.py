@@ -379,6 +379,14 @@ def test_an_input_of_bytes_takes_the_files_themselves(penstock, well, tmp_path):
     assert "expected at most 4000 bytes, found 4001" in penstock("run", "app.yaml", "--input", "file=large.ppm").error
 
 
+def test_what_a_function_refuses_is_no_advice_on_networks(penstock, tmp_path):
+    (tmp_path / "app.yaml").write_text(DECODES.replace("{ready: decode,", "{ready: decode, options: {most: [1, 2]},"))
+    (tmp_path / "a.ppm").write_bytes(b"P6 2 2 255 " + bytes(range(12)))
+    told = "at most 1 rows and 2 columns, found 2 and 2; allow more by its setting 'most', such as [2, 2]"
+    error = penstock("run", "app.yaml", "--input", "file=a.ppm").error
+    assert error.endswith(f"{told}; the frame is made of input 'file' u8[23] (--input)")
+
+
 def test_of_an_input_of_bytes_a_folder_without_files_is_named(penstock, tmp_path):
     (tmp_path / "app.yaml").write_text(DECODES)
     (tmp_path / "empty").mkdir()

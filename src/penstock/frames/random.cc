@@ -178,12 +178,13 @@ std::string advice_on_given(const Error& error, const std::vector<plan::TensorIn
     const bool is_random = std::ranges::find(others.random, inputs[i].name) != others.random.end();
     (is_random ? random : given).push_back(std::move(text));
   }
+  const bool of_function = error.find(Where::kFunction) != nullptr;
   return concat("; the frame is made of ", inputs.size() == 1 ? "input " : "inputs ",
                 join(given, ", "), " (", option, ")",
                 random.empty() ? "" : concat(", random ", join(random, ", ")),
                 text_of_bound(others.bound),
                 others.bound.empty() ? "" : concat(" (", OptionName::kConstants, ")"),
-                ": give sizes and values that the network takes");
+                of_function ? "" : ": give sizes and values that the network takes");
 }
 
 std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs) {

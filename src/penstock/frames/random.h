@@ -55,7 +55,7 @@ struct NotGiven {
 
 /// What to do where a network failed on values that the user gave by `option`: "; the frame is
 /// made of inputs 'ids' i64[1,3], 'b' f32[5,4] (--inputs): give sizes and values that the network
-/// takes".
+/// takes"; where a function failed, what the frame is made of alone.
 /// Without types where it is not known which `frame` failed (null). Empty where it was no frame
 /// that failed, or its values are not to blame.
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
