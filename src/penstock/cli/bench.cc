@@ -437,9 +437,9 @@ Result<int> run(const BenchOptions& options) {
 constexpr const char* kBenchFooter =
     R"(Several ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX
 Runtime with its default threads, and with one session on each core; OpenVINO, where it is there and
-takes the model, with its latency and with its throughput hint, in f32. All take their frames from one
-ring of 16 seeded inputs, write into outputs bound beforehand, and may use the plan's CPUs and no
-others. The engines run the model's file as it is: --model, or the one that the package was made from
+takes the model, with its latency and with its throughput hint, and with one model of one thread on
+each core, in f32. All take their frames from one ring of 16 seeded inputs, write into outputs bound
+beforehand, and may use the plan's CPUs and no others. The engines run the model's file as it is: --model, or the one that the package was made from
 where it is still there and unchanged. An application, or a package with functions or several
 networks, which no engine runs alone, is measured beside itself with one frame at a time. Streams that the package has
 take turns, and its frames a second are those of all. Latency is push to pop, with as many frames in flight as the table says.
