@@ -282,6 +282,11 @@ const penstock_library* penstock_functions(void) {
 
 @pytest.mark.sweep(of=3)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_help_has_each_way_of_openvino(well):
+    told = " ".join(well("bench", "--help").out.split())
+    assert "its latency and with its throughput hint, and with one model of one thread on each core" in told
+
+
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
 def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
     (tmp_path / "hangs.c").write_text(HANGS)

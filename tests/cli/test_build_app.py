@@ -1,6 +1,7 @@
 """penstock build of applications: networks, functions and devices tuned together."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -85,7 +86,9 @@ def loop_of(x: np.ndarray) -> np.ndarray:
 def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_path, cpus):
     x, given = frames
     file = write(tmp_path, app)
-    report = well("build", file, "-o", "app.penstock", "--budget", "4s", "--json", *given).json
+    outcome = well("build", file, "-o", "app.penstock", "--budget", "4s", "--json", *given)
+    assert re.search(r"warning: .*the network's share of the budget, [0-9.]{1,4} s, is short", outcome.err)
+    report = outcome.json
     ways = {way["name"]: way["failure"] for way in report["ways"]}
     assert ways.keys() >= {"as it is written", "each network as built by itself"}
     assert set(ways.values()) == {""}, ways

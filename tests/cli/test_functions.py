@@ -38,6 +38,11 @@ def test_one_is_shown_with_what_it_takes_and_gives(well):
     assert "    ready: letterbox\n    options: {size: [480, 640]}\n    inputs: {image: image}\n" in text
 
 
+@pytest.mark.parametrize(("name", "other"), [("nms", "`predictions`"), ("place_points", "`placement`")])
+def test_inputs_of_other_settings_are_told_too(well, name, other):
+    assert other in well("functions", name).out
+
+
 def test_each_ones_yaml_is_a_node_of_an_application(well, sheets, tmp_path: Path):
     for sheet in sheets:
         app = {"penstock_app": 1, **yaml.safe_load(sheet["yaml"])}

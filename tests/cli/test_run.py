@@ -249,6 +249,18 @@ def test_an_interrupt_ends_in_good_order(running, package):
     assert json.loads(out)["interrupted"] is True
 
 
+def test_signals_at_once_are_one_interrupt(running, package, tmp_path):
+    """As of coreutils' `timeout`, which signals the command and then its group."""
+    with running(package, "--json", "--trace", tmp_path / "trace.json") as process:
+        for _ in range(4):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.001)  # Else the system makes them one.
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 143, err
+    assert json.loads(out)["interrupted"] is True
+    assert (tmp_path / "trace.json").exists()
+
+
 def pushed_until(process, line):
     """What it writes to standard error up to this line."""
     lines = iter(process.stderr.readline, "")

@@ -60,7 +60,8 @@ def rows(tmp_path) -> Path:
     """A folder of three arrays, whose names sort as written, and of what is no value."""
     folder = tmp_path / "rows"
     (folder / "sub.npy").mkdir(parents=True)
-    (folder / "notes.txt").write_text("no value")
+    for name in ["notes.txt", "._10.npy"]:
+        (folder / name).write_text("no value")
     for i, name in enumerate(["10", "2", "a"]):
         np.save(folder / f"{name}.npy", np.full((1, 3), i, np.float32))
     return folder
@@ -70,6 +71,26 @@ def test_the_files_of_a_folder_are_frames_by_name(well, double, rows, tmp_path):
     report = well("run", double, "--input", f"x={rows}", "--output", "out.npz", "--json").json
     assert report["frames"] == 3
     assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "build"])
+def test_inputs_that_no_file_gives_are_named(penstock, tmp_path, command):
+    """`a` is given, `b` is random: what is made of both is wrong, or of it a frame fails."""
+    node = helper.make_node("Add", ["a", "b"], ["y"], "sum")
+    model = save(tmp_path, "sum", [node], [value("a", ["m", 2]), value("b", ["n", 2])], [value("y", ["k", 2])])
+    np.save(tmp_path / "a.npy", np.ones((3, 2), np.float32))
+    np.save(tmp_path / "b.npy", np.ones((3, 2), np.float32))
+    np.savez(tmp_path / "a.npz", a=np.ones((3, 2), np.float32))
+    more = {"run": [], "bench": ["--seconds", "0.1"], "build": ["--budget", "1s", "-o", "p"]}[command]
+    told = "input 'b' is random: give its values (--input b=FILE), or bind it (--constant; in an application"
+    wide = ["--shape", "b=5x2"]
+    for given, option in (["--input", "a=a.npy"], "--input"), (["--inputs", "a.npz"], "--inputs"):
+        outcome = penstock(command, model, *more, *given, *wide)
+        made_of = f"; the frame is made of inputs 'a' f32[3,2] ({option}), random 'b' f32[5,2]: give sizes and values"
+        assert made_of in outcome.error
+        assert outcome.err.count(told) == (command == "run")
+    if command == "run":
+        assert told not in penstock("run", model, "--input", "a=a.npy", "--input", "b=b.npy").err
 
 
 def test_more_frames_repeat_a_folder_and_fewer_cut_it(well, double, rows, tmp_path):
@@ -120,7 +141,8 @@ def sum_of_two(folder: Path) -> Path:
 
 def test_the_archives_of_a_folder_are_frames_by_name(penstock, well, archives, tmp_path, cpu):
     model = sum_of_two(tmp_path)
-    (archives / "notes.txt").write_text("no frame")
+    for name in ["notes.txt", "._10.npz"]:
+        (archives / name).write_text("no frame")
     report = well("run", model, "--inputs", archives, "--output", "out.npz", "--json").json
     assert report["frames"] == 3
     assert outputs(tmp_path / "out.npz")[:, 0, 0].tolist() == [0, 11, 22]
@@ -355,6 +377,14 @@ def test_an_input_of_bytes_takes_the_files_themselves(penstock, well, tmp_path):
     assert error.endswith("the inputs were random: give files, whose bytes are the values of 'file' (--input)")
     (tmp_path / "large.ppm").write_bytes(bytes(4001))
     assert "expected at most 4000 bytes, found 4001" in penstock("run", "app.yaml", "--input", "file=large.ppm").error
+
+
+def test_what_a_function_refuses_is_no_advice_on_networks(penstock, tmp_path):
+    (tmp_path / "app.yaml").write_text(DECODES.replace("{ready: decode,", "{ready: decode, options: {most: [1, 2]},"))
+    (tmp_path / "a.ppm").write_bytes(b"P6 2 2 255 " + bytes(range(12)))
+    told = "at most 1 rows and 2 columns, found 2 and 2; allow more by its setting 'most', such as [2, 2]"
+    error = penstock("run", "app.yaml", "--input", "file=a.ppm").error
+    assert error.endswith(f"{told}; the frame is made of input 'file' u8[23] (--input)")
 
 
 def test_of_an_input_of_bytes_a_folder_without_files_is_named(penstock, tmp_path):

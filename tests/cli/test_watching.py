@@ -104,6 +104,12 @@ def test_an_address_that_is_taken_is_told(program, penstock, line_package, endle
     assert taken in refused.error
 
 
+def test_a_page_and_figures_at_one_address_are_refused(penstock, line_package):
+    refused = penstock("run", line_package, "--page", "127.0.0.1:8076", "--metrics", "127.0.0.1:8076")
+    told = "--metrics: --page serves them already, at http://127.0.0.1:8076/metrics: leave --metrics out, or give"
+    assert refused.error.startswith(told)
+
+
 def test_bench_has_figures_too(program, line_package):
     with started(program, "bench", line_package, "--seconds", "20", "--metrics", "127.0.0.1:0") as process:
         assert "penstock_stage_frames{" in read(address_of(process, "metrics"))

@@ -50,6 +50,7 @@ def test_pictures_are_read_from_files_and_folders(tmp_path: Path, pictures: None
     for name in ("b.png", "a.png"):
         io.write_image(tmp_path / name, RED if name == "a.png" else 255 - RED)
     (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "._a.png").write_text("a system's notes of a.png")
     first, second = io.images(tmp_path)
     np.testing.assert_array_equal(first, RED)
     np.testing.assert_array_equal(second, 255 - RED)

@@ -29,7 +29,7 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".webp", ".tif", "
 
 
 def images(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array]:
-    """Pictures as uint8 [height, width, 3]: a file, those of a folder by name, or the files listed."""
+    """Pictures as uint8 [height, width, 3]: a file, those of a folder by name but hidden ones, or the files listed."""
     files = _files(path, _PICTURES, "pictures")
     return _paced(_OneByOne(files, lambda file: map(read_image, [file])), rate)
 
@@ -96,7 +96,7 @@ def wav(
 
 
 def arrays(path: Path | Iterable[Path], *, rate: float | None = None) -> Iterable[Array | dict[str, Array]]:
-    """Frames of .npy (the only input) and .npz files (inputs by name), a folder's by name.
+    """Frames of .npy (the only input) and .npz files (inputs by name), a folder's by name but hidden ones.
 
     A .npz of ``penstock run -o``, with names like ``000012/scores``, is as many frames; what stands
     there without a number is the same in all of them.
@@ -261,7 +261,8 @@ def _files(path: Path | Iterable[Path], endings: tuple[str, ...], what: str) -> 
             raise NotFound(f"'{shown(str(place))}': no such file or folder")
         return [str(place)]
     with os.scandir(place) as entries:
-        files = sorted(entry.path for entry in entries if entry.name.lower().endswith(endings))
+        named = (entry for entry in entries if entry.name.lower().endswith(endings))
+        files = sorted(entry.path for entry in named if not entry.name.startswith("."))
     if not files:
         raise NotFound(f"folder '{shown(str(place))}': expected {what} ({', '.join(endings)}), found none")
     return files

@@ -57,6 +57,7 @@ Result<Node> Networks::build(const Node& node, double budget) {
   options.states = states_of(tuning_.app, node);
   options.begin = Clock::now();
   options.budget_seconds = budget;
+  options.budget_is_share = !network.build_budget;
   const auto* elsewhere = tuning_.elsewhere;
   if (elsewhere == nullptr) options.devices = tuning_.devices;
   options.progress = [&](const std::string& what, double) {

@@ -60,10 +60,21 @@ Result<Tensor> to_strings(const penstock_tensor& given, std::vector<std::int64_t
   return Tensor::strings(std::move(dims), std::move(values));
 }
 
+bool is_dtype(std::int32_t number) {
+  return number > 0 && number <= kLastDType;
+}
+
+/// A wrong length may come of a wrong type.
+std::string about_types(std::int32_t found, std::int32_t taken) {
+  if (found == taken || !is_dtype(found) || !is_dtype(taken)) return "";
+  return concat("; it is of ", to_string(static_cast<DType>(found)), ", where ",
+                to_string(static_cast<DType>(taken)), " is taken");
+}
+
 }  // namespace
 
 Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<const void>& owner) {
-  if (given.dtype <= 0 || given.dtype > kLastDType) {
+  if (!is_dtype(given.dtype)) {
     return invalid_argument("expected an element type of 1 to ", kLastDType, ", found ",
                             given.dtype);
   }
@@ -86,14 +97,18 @@ Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<con
 
 Result<std::vector<Tensor>> to_tensors(const penstock_tensor* given, std::size_t count,
                                        const std::shared_ptr<const void>& owner,
-                                       const std::function<Where(std::size_t)>& place_of) {
+                                       const Places& places) {
   if (given == nullptr && count > 0) {
     return invalid_argument("expected ", counted(count, "tensor"), ", found NULL");
   }
   std::vector<Tensor> tensors;
   for (const auto& one : std::span(given, count)) {
     auto tensor = to_tensor(one, owner);
-    if (!tensor) return std::move(tensor).error().within(place_of(tensors.size()));
+    if (!tensor) {
+      const auto i = tensors.size();
+      const auto about = places.dtype_of ? about_types(one.dtype, places.dtype_of(i)) : "";
+      return std::move(tensor).error().adding(about).within(places.place_of(i));
+    }
     tensors.push_back(*std::move(tensor));
   }
   return tensors;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -18,11 +19,17 @@ namespace penstock::c {
 /// \error kInvalidArgument  its type, shape or memory makes no sense.
 Result<Tensor> to_tensor(const penstock_tensor& given, const std::shared_ptr<const void>& owner);
 
-/// As to_tensor(), of each; `owner` may be null. \error names the tensor's place, by `place_of` its
-/// index.
+/// What is known of a tensor by its index.
+struct Places {
+  std::function<Where(std::size_t)> place_of;
+  std::function<std::int32_t(std::size_t)> dtype_of;  ///< Empty, or 0: any.
+};
+
+/// As to_tensor(), of each; `owner` may be null. \error names the tensor's place, and an element
+/// type other than the one that is taken.
 Result<std::vector<Tensor>> to_tensors(const penstock_tensor* given, std::size_t count,
                                        const std::shared_ptr<const void>& owner,
-                                       const std::function<Where(std::size_t)>& place_of);
+                                       const Places& places);
 
 /// The elements of a tensor of texts, in the tensor's own memory; of another: none.
 std::vector<penstock_string> texts_of(const Tensor& tensor);

@@ -87,19 +87,25 @@ FrameOptions to_frame_options(const penstock_push_options& given) {
 }
 
 /// What an error about a tensor names; one too many has but its position.
-std::function<Where(std::size_t)> input_of(const penstock_pipeline& pipeline) {
-  return [&pipeline](std::size_t i) {
-    const auto* const input = pipeline.inputs.at(i);
-    return input != nullptr ? Where(Where::kInput, input->name)
-                            : Where(Where::kText, concat("tensor ", i));
-  };
+Places inputs_of(const penstock_pipeline& pipeline) {
+  return {.place_of =
+              [&pipeline](std::size_t i) {
+                const auto* const input = pipeline.inputs.at(i);
+                return input != nullptr ? Where(Where::kInput, input->name)
+                                        : Where(Where::kText, concat("tensor ", i));
+              },
+          .dtype_of =
+              [&pipeline](std::size_t i) {
+                const auto* const input = pipeline.inputs.at(i);
+                return input != nullptr ? input->dtype : 0;
+              }};
 }
 
 Status push(penstock_pipeline& pipeline, const penstock_tensor* inputs, std::size_t count,
             const penstock_push_options& given, std::uint64_t* number) {
   std::shared_ptr<Loan> loan;
   if (given.release != nullptr) loan = std::make_shared<Loan>(given.release_context);
-  PENSTOCK_TRY(const auto tensors, to_tensors(inputs, count, loan, input_of(pipeline)));
+  PENSTOCK_TRY(const auto tensors, to_tensors(inputs, count, loan, inputs_of(pipeline)));
   const auto options = to_frame_options(given);
   // Before the push: the frame may be out of the stages that read it before the push returns.
   Lending lending(loan.get(), given.release);
@@ -230,7 +236,7 @@ std::int32_t penstock_run(penstock_pipeline* pipeline, const penstock_tensor* in
     PENSTOCK_TRY(auto known, known_options(options));
     known.done = nullptr;
     PENSTOCK_TRY(const auto tensors, penstock::c::to_tensors(inputs, input_count, nullptr,
-                                                             penstock::c::input_of(*pipeline)));
+                                                             penstock::c::inputs_of(*pipeline)));
     auto made = std::make_unique<penstock_result>();
     PENSTOCK_TRY(made->copies,
                  pipeline->running->run(tensors, penstock::c::to_frame_options(known)));

@@ -263,6 +263,7 @@ const char* penstock_scenario_wrong_input(const char* package) {
   penstock_tensor wrong = right;
   wrong.dtype = PENSTOCK_I64;
   EXPECT(refused(pipeline, wrong, "32 bytes") == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(refused(pipeline, wrong, "of i64, where f32 is taken") == PENSTOCK_INVALID_ARGUMENT);
   wrong.dtype = PENSTOCK_I32;
   EXPECT(refused(pipeline, wrong, "f32[4]") == PENSTOCK_INVALID_ARGUMENT);
   wrong.dtype = 99;

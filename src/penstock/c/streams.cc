@@ -81,9 +81,10 @@ std::int32_t penstock_restore_stream(penstock_pipeline* pipeline, std::uint64_t 
     PENSTOCK_CHECK_OK(expect(pipeline, "pipeline"));
     if (count > 0) PENSTOCK_CHECK_OK(expect(names, "names"));
     for (std::size_t i = 0; i < count; ++i) PENSTOCK_CHECK_OK(expect(names[i], "name"));
-    PENSTOCK_TRY(auto tensors, penstock::c::to_tensors(values, count, nullptr, [&](std::size_t i) {
-                   return penstock::Where(penstock::Where::kTensor, names[i]);
-                 }));
+    PENSTOCK_TRY(auto tensors, penstock::c::to_tensors(values, count, nullptr, {[&](std::size_t i) {
+                                                         return penstock::Where(
+                                                             penstock::Where::kTensor, names[i]);
+                                                       }}));
     penstock::pipeline::Named states;
     for (std::size_t i = 0; i < count; ++i) {
       states.emplace_back(names[i], std::move(tensors[i]));

@@ -69,6 +69,7 @@ struct BenchReport {
   ModelFile whole;                    ///< Where it had to be made.
   std::vector<std::string> missing;   ///< Ways that cannot be had, with the reason.
   std::vector<std::string> left_out;  ///< Of the user's frames, with the reason.
+  std::vector<std::string> random;    ///< Inputs that the user's frames leave.
   std::string remark;                 ///< What the pipeline is compared with.
   std::optional<measure::VerifyReport> check;
   bool interrupted = false;
@@ -250,6 +251,7 @@ Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alo
   if (!frames::has_files(inputs)) return measure::Ring();
   PENSTOCK_TRY(auto read, frames::read_named_frames(package.plan.inputs, inputs));
   report.left_out = std::move(read.left_out);
+  report.random = std::move(read.random);
   const auto reference = reference_of(options, alone, package, backends);
   if (!reference) return std::move(read.frames);  // What runs it next tells why.
   TerminalLine line;
@@ -317,9 +319,9 @@ Result<BenchReport> compare(const BenchOptions& options, const plan::Package& pa
   const bool all_cpus = report.cpus == inherited;
   auto measured = measure_all(options, alone, package, backends, all_cpus, ring, *pipeline, report);
   if (!measured) {
-    const auto advice =
-        advice_on_frame(measured.error(), options.inputs, package.plan.inputs,
-                        plan::names_of_bound(package.plan.bound_inputs), frame_like_all(given));
+    const auto advice = advice_on_frame(
+        measured.error(), options.inputs, package.plan.inputs,
+        {plan::names_of_bound(package.plan.bound_inputs), report.random}, frame_like_all(given));
     return std::move(measured).error().adding(advice);
   }
   report.recorded = stop(watching);
@@ -435,9 +437,9 @@ Result<int> run(const BenchOptions& options) {
 constexpr const char* kBenchFooter =
     R"(Several ways take turns in one run, five rounds each, and the median counts: the pipeline; ONNX
 Runtime with its default threads, and with one session on each core; OpenVINO, where it is there and
-takes the model, with its latency and with its throughput hint, in f32. All take their frames from one
-ring of 16 seeded inputs, write into outputs bound beforehand, and may use the plan's CPUs and no
-others. The engines run the model's file as it is: --model, or the one that the package was made from
+takes the model, with its latency and with its throughput hint, and with one model of one thread on
+each core, in f32. All take their frames from one ring of 16 seeded inputs, write into outputs bound
+beforehand, and may use the plan's CPUs and no others. The engines run the model's file as it is: --model, or the one that the package was made from
 where it is still there and unchanged. An application, or a package with functions or several
 networks, which no engine runs alone, is measured beside itself with one frame at a time. Streams that the package has
 take turns, and its frames a second are those of all. Latency is push to pop, with as many frames in flight as the table says.

@@ -191,21 +191,24 @@ Result<tune::Report> build_model(const BuildOptions& options, tune::Options to,
                import_file(options.model, options.import, backends, options.engine.custom_ops));
   PENSTOCK_TRY(to.import, to_import_options(options.import));
   const auto inputs = inputs_of(graph, to.states);
+  std::vector<std::string> random;
   if (frames::has_files(options.inputs)) {
     PENSTOCK_TRY(auto read,
                  frames::read_named_frames(inputs, with_bound(options, graph, to.states, inputs)));
     to.frames = std::move(read.frames);
     to.frame_names = std::move(read.names);
+    random = std::move(read.random);
   }
   auto built = options.hosts.empty() ? tune::build_model(graph, to, backends, database)
                                      : build_over(options, to, graph, backends, database);
   if (built) return built;
   // The frames are at fault only where the network itself fails on them.
   const bool on_frames = built.error().find(Where::kWay) != nullptr;
-  const auto advice = on_frames ? advice_on_frame(built.error(), options.inputs, inputs,
-                                                  plan::names_of_bound(graph.bound_inputs),
-                                                  frame_like_all(to.frames))
-                                : "";
+  const auto advice = on_frames
+                          ? advice_on_frame(built.error(), options.inputs, inputs,
+                                            {plan::names_of_bound(graph.bound_inputs), random},
+                                            frame_like_all(to.frames))
+                          : "";
   return std::move(built).error().adding(advice);
 }
 

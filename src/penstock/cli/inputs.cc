@@ -59,14 +59,15 @@ bool is_malformed_input(const std::string& text) {
 
 std::string advice_on_frame(const Error& error, const frames::SourceOptions& options,
                             const std::vector<plan::TensorInfo>& inputs,
-                            const std::vector<std::string>& bound, const frames::Frame* failed) {
+                            const frames::NotGiven& others, const frames::Frame* failed) {
   if (!frames::has_files(options)) {
-    return frames::advice_on_random(error, inputs, "give frames that come out (--input)", bound);
+    return frames::advice_on_random(error, inputs, "give frames that come out (--input)",
+                                    others.bound);
   }
   const auto* const option = options.all.empty()     ? "--input"
                              : options.files.empty() ? "--inputs"
                                                      : "--input, --inputs";
-  return frames::advice_on_given(error, inputs, failed, option, bound);
+  return frames::advice_on_given(error, inputs, failed, option, others);
 }
 
 const frames::Frame* frame_like_all(const std::vector<frames::Frame>& frames) {

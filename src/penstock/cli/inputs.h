@@ -25,10 +25,10 @@ void add_random_options(CLI::App* command, frames::SourceOptions& options);
 
 /// What to do where a frame failed: "; the inputs were random: ...", or, where files were named,
 /// what `failed` holds; null: it is not known which frame that was. Empty where the values are not
-/// to blame: it was late, or an edge full. `bound`: the names of inputs that are bound to a value.
+/// to blame: it was late, or an edge full.
 std::string advice_on_frame(const Error& error, const frames::SourceOptions& options,
                             const std::vector<plan::TensorInfo>& inputs,
-                            const std::vector<std::string>& bound, const frames::Frame* failed);
+                            const frames::NotGiven& others, const frames::Frame* failed);
 
 /// A frame of the types that all of them have; null: they differ, or there is none.
 const frames::Frame* frame_like_all(const std::vector<frames::Frame>& frames);

@@ -2,6 +2,8 @@
 #include "penstock/cli/interrupt.h"
 
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,6 +20,20 @@ volatile std::sig_atomic_t g_hung_up = 0;
 bool g_had_terminal = false;
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 pid_t g_process = 0;
+/// Of the first SIGINT or SIGTERM, by clock_ms(); 0: there was none.
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+volatile std::sig_atomic_t g_first_ms = 0;
+
+constexpr int kOneMs = 200;           ///< Signals that came so close together are one.
+constexpr int kClockMs = 0x3fffffff;  ///< Where clock_ms() begins again.
+
+/// 1 to kClockMs + 1, of a clock that a signal handler may ask.
+int clock_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  return static_cast<int>(ms & kClockMs) + 1;
+}
 
 /// A child that a module of functions forked: it ends.
 bool end_if_child(int signal) {
@@ -30,8 +46,14 @@ bool end_if_child(int signal) {
 extern "C" void note_interrupt(int signal) {
   if (end_if_child(signal)) return;
   g_interrupted = signal;
-  // The second one ends the program. A terminal that closes may send several SIGHUP by itself.
-  if (signal != SIGHUP) std::signal(signal, SIG_DFL);
+  // A terminal that closes may send several SIGHUP by itself.
+  if (signal == SIGHUP) return;
+  // The second one ends the program; `timeout` sends the first twice, to it and to its group.
+  const int now = clock_ms();
+  if (g_first_ms == 0) g_first_ms = now;
+  if (((now - g_first_ms) & kClockMs) < kOneMs) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 extern "C" void note_hangup(int signal) {
@@ -59,6 +81,7 @@ void end_on_interrupt() {
 InterruptGuard::InterruptGuard(Hangup hangup) {
   g_interrupted = 0;
   g_hung_up = 0;
+  g_first_ms = 0;
   g_had_terminal = has_terminal();
   g_process = ::getpid();
   std::signal(SIGINT, note_interrupt);
@@ -67,6 +90,7 @@ InterruptGuard::InterruptGuard(Hangup hangup) {
 }
 
 InterruptGuard::~InterruptGuard() {
+  if (g_interrupted != 0) return;  // What follows is the end; `timeout` may send another.
   end_on_interrupt();
   on_hangup(SIG_DFL);
 }

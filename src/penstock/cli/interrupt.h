@@ -1,4 +1,4 @@
-// Ctrl-C: the first asks a command to end in good order, the second ends the program.
+// Ctrl-C: the first asks a command to end in good order, a second one later ends the program.
 #pragma once
 
 namespace penstock::cli {
@@ -13,7 +13,8 @@ enum class Hangup {
 };
 
 /// While one lives, the first SIGINT, SIGTERM or SIGHUP only makes interrupted() true; so do
-/// further SIGHUP. SIGHUP stays ignored where it was.
+/// further SIGHUP, and what comes within 200 ms of the first. Behind one that was interrupted it
+/// stays so, for the program is about to end. SIGHUP stays ignored where it was.
 class InterruptGuard {
  public:
   explicit InterruptGuard(Hangup hangup = Hangup::kEnd);

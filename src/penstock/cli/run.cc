@@ -368,7 +368,8 @@ std::string advice_on(const Error& failure, const RunOptions& options, const pla
     if (auto again = source.read(place->number, kPatience)) frame = *std::move(again);
   }
   return advice_on_frame(failure, options.inputs, plan.inputs,
-                         plan::names_of_bound(plan.bound_inputs), frame ? &*frame : nullptr);
+                         {plan::names_of_bound(plan.bound_inputs), source.random_inputs()},
+                         frame ? &*frame : nullptr);
 }
 
 Result<int> report(const RunOptions& options, const plan::Plan& plan, frames::Source& source,
@@ -447,6 +448,20 @@ Length count_frames(const RunOptions& options, const frames::Source& source) {
   return {given ? source.count() : kRandomFrames, true};
 }
 
+/// Some inputs are given; that another was forgotten shows in no result.
+void warn_of_random(const std::vector<std::string>& inputs) {
+  if (inputs.empty()) return;
+  const bool one = inputs.size() == 1;
+  spdlog::warn(
+      "--input: {} random: give {} ({}), or bind {} (--constant; in an application 'constants')",
+      concat(one ? "input " : "inputs ",
+             join(inputs, ", ", [](const auto& name) { return concat("'", name, "'"); }),
+             one ? " is" : " are"),
+      one ? "its values" : "their values",
+      join(inputs, ", ", [](const auto& name) { return concat("--input ", name, "=FILE"); }),
+      one ? "it" : "them");
+}
+
 Result<int> run(const RunOptions& options) {
   PENSTOCK_TRY(const auto stream, to_stream_options(options.stream));
   const auto backends = load_backends();
@@ -471,6 +486,7 @@ Result<int> run(const RunOptions& options) {
                           : frames::Source::open(inputs, arguments);
   };
   PENSTOCK_TRY(auto source, open());
+  if (given) warn_of_random(source.random_inputs());
   const auto [frames, certain] = count_frames(options, source);
   PENSTOCK_TRY(auto writer, OutputWriter::create(options.output, package.plan.outputs,
                                                  certain ? frames : std::nullopt,

@@ -45,6 +45,14 @@ void take_address(std::string& address, const std::string& text) {
   address = text;
 }
 
+/// The page's address serves the metrics too, and takes no second server.
+Status check_addresses(const WatchArguments& arguments) {
+  const auto& page = arguments.page;
+  if (page.empty() || page != arguments.metrics || page.ends_with(":0")) return {};
+  return invalid_argument("--metrics: --page serves them already, at http://", page,
+                          "/metrics: leave --metrics out, or give another port");
+}
+
 }  // namespace
 
 void add_watch_options(CLI::App* command, WatchArguments& arguments) {
@@ -84,6 +92,7 @@ Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& pac
   if (!arguments.record.empty()) {
     PENSTOCK_CHECK_OK(check_writable("--record", arguments.record, false, kHtml));
   }
+  PENSTOCK_CHECK_OK(check_addresses(arguments));
   Watchers watchers;
   if (!arguments.page.empty() || !arguments.record.empty()) {
     gateway::WatchOptions options;

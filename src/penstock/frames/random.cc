@@ -166,21 +166,25 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
 }
 
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                            const Frame* frame, std::string_view option,
-                            const std::vector<std::string>& bound) {
+                            const Frame* frame, std::string_view option, const NotGiven& others) {
   const bool of_frame = error.find(Where::kFrame) != nullptr || error.find(Where::kNode) != nullptr;
   const bool of_values = error.code == Code::kInvalidArgument || error.code == Code::kUnknown ||
                          error.code == Code::kOutOfRange;  // Engines do not always say which.
   if (!of_frame || !of_values) return {};
-  std::vector<std::string> texts;
+  std::vector<std::string> given, random;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    texts.push_back(concat("'", inputs[i].name, "'"));
-    if (frame != nullptr && i < frame->size()) texts.back() += concat(" ", (*frame)[i].type());
+    auto text = concat("'", inputs[i].name, "'");
+    if (frame != nullptr && i < frame->size()) text += concat(" ", (*frame)[i].type());
+    const bool is_random = std::ranges::find(others.random, inputs[i].name) != others.random.end();
+    (is_random ? random : given).push_back(std::move(text));
   }
+  const bool of_function = error.find(Where::kFunction) != nullptr;
   return concat("; the frame is made of ", inputs.size() == 1 ? "input " : "inputs ",
-                join(texts, ", "), " (", option, ")", text_of_bound(bound),
-                bound.empty() ? "" : concat(" (", OptionName::kConstants, ")"),
-                ": give sizes and values that the network takes");
+                join(given, ", "), " (", option, ")",
+                random.empty() ? "" : concat(", random ", join(random, ", ")),
+                text_of_bound(others.bound),
+                others.bound.empty() ? "" : concat(" (", OptionName::kConstants, ")"),
+                of_function ? "" : ": give sizes and values that the network takes");
 }
 
 std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs) {

@@ -47,13 +47,18 @@ std::vector<std::string> open_sizes(const std::vector<plan::TensorInfo>& inputs)
 std::string advice_on_random(const Error& error, const std::vector<plan::TensorInfo>& inputs,
                              std::string_view frames, const std::vector<std::string>& bound);
 
+/// Names of inputs whose values the user's files do not give.
+struct NotGiven {
+  std::vector<std::string> bound;   ///< As above.
+  std::vector<std::string> random;  ///< Of a frame's inputs.
+};
+
 /// What to do where a network failed on values that the user gave by `option`: "; the frame is
 /// made of inputs 'ids' i64[1,3], 'b' f32[5,4] (--inputs): give sizes and values that the network
-/// takes".
+/// takes"; where a function failed, what the frame is made of alone.
 /// Without types where it is not known which `frame` failed (null). Empty where it was no frame
-/// that failed, or its values are not to blame. `bound`: as above.
+/// that failed, or its values are not to blame.
 std::string advice_on_given(const Error& error, const std::vector<plan::TensorInfo>& inputs,
-                            const Frame* frame, std::string_view option,
-                            const std::vector<std::string>& bound);
+                            const Frame* frame, std::string_view option, const NotGiven& others);
 
 }  // namespace penstock::frames

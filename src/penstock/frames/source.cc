@@ -156,6 +156,15 @@ Result<std::optional<Frame>> Source::read(std::uint64_t number,
   return std::optional(std::move(frame));
 }
 
+std::vector<std::string> Source::random_inputs() const {
+  if (!streams_.empty()) return streams_.front().random_inputs();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    if (!columns_.contains(i)) names.push_back(inputs_[i].name);
+  }
+  return names;
+}
+
 Files Source::files(std::uint64_t number) const {
   if (!streams_.empty()) {
     const auto [stream, frame] = order_[number % count_];
@@ -229,6 +238,7 @@ Result<NamedFrames> read_named_frames(const std::vector<plan::TensorInfo>& input
   }
   const auto most = std::min(source.count(), options.wanted > 0 ? options.wanted : kUsualFrames);
   NamedFrames read;
+  read.random = source.random_inputs();
   auto& frames = read.frames;
   LeftOut left_out;
   std::uint64_t bytes = 0, number = 0;

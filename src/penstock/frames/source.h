@@ -56,6 +56,8 @@ class Source {
     return order_.empty() ? number % turns_ : order_[number % count_].first;
   }
   [[nodiscard]] bool ended() const { return live_ && live_->ended(); }
+  /// The inputs that no file gives, where any is given.
+  [[nodiscard]] std::vector<std::string> random_inputs() const;
   /// Which files the frame is read from; none where it is random or comes by standard input.
   [[nodiscard]] Files files(std::uint64_t number) const;
 
@@ -89,6 +91,7 @@ struct NamedFrames {
   std::vector<Frame> frames;
   std::vector<std::string> names;     ///< Empty: nothing is read for that frame alone.
   std::vector<std::string> left_out;  ///< A sentence for each that cannot be read, or for several.
+  std::vector<std::string> random;    ///< Inputs that no file gives.
 };
 
 /// read_frames() with names. \error as there

@@ -106,9 +106,14 @@ Error no_folder(const fs::path& folder, const std::error_code& error) {
   return not_found("folder '", folder.string(), "': ", error.message());
 }
 
+/// As what systems and editors leave beside files.
+bool is_hidden(const std::string& name) {
+  return name.starts_with('.');
+}
+
 bool is_value(const fs::path& file, const Type& type) {
-  const bool hidden = file.filename().string().starts_with('.');
-  if (takes_bytes(type)) return ending_of(file) != ".npz" && !hidden;
+  if (is_hidden(file.filename().string())) return false;
+  if (takes_bytes(type)) return ending_of(file) != ".npz";
   return ending_of(file) == ".npy" || ending_of(file) == ".pb" || has_image_suffix(file);
 }
 
@@ -286,7 +291,9 @@ Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info,
 Result<std::vector<fs::path>> list_folder(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
-  for (const auto& name : names_in(folder, error)) entries.push_back(folder / name);
+  for (const auto& name : names_in(folder, error)) {
+    if (!is_hidden(name)) entries.push_back(folder / name);
+  }
   if (error) return no_folder(folder, error);
   std::ranges::sort(entries);
   return entries;

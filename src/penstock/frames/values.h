@@ -74,12 +74,12 @@ bool takes_bytes(const Type& type);
 
 /// What `--input NAME=PATH` stands for: one value of a file, which is read at once; one for each
 /// .npy, .pb and picture of a folder, by name, or for each file of one for an input that
-/// takes_bytes(); one for each block of a .wav.
+/// takes_bytes(), hidden ones left out; one for each block of a .wav.
 /// \error as load_value() and sound_values(); kNotFound  the folder has no such file.
 Result<Values> values_of(const std::filesystem::path& path, const plan::TensorInfo& info,
                          const SoundOptions& sound = {});
 
-/// What lies in a folder, by name. \error kNotFound
+/// What lies in a folder but for hidden files, by name. \error kNotFound
 Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder);
 
 }  // namespace penstock::frames

@@ -1,4 +1,5 @@
 // `decode`: the bytes of a picture's file as a picture.
+#include <algorithm>
 #include <span>
 
 #include "penstock/ready/families.h"
@@ -20,7 +21,10 @@ struct Decode {
   Result<std::span<std::uint8_t>> room_in(Tensor& image, int height, int width) const {
     if (height > most_height || width > most_width) {
       return invalid_argument("expected a picture of at most ", most_height, " rows and ",
-                              most_width, " columns, found ", height, " and ", width);
+                              most_width, " columns, found ", height, " and ", width,
+                              "; allow more by its setting 'most', such as [",
+                              std::max(height, most_height), ", ", std::max(width, most_width),
+                              "]");
     }
     PENSTOCK_CHECK_OK(shape(image, {height, width, channels}));
     return image.as<std::uint8_t>();

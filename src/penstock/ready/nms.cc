@@ -232,8 +232,9 @@ std::vector<Declaration> nms_functions() {
        .says = "Of boxes that lie over each other the one of the highest score, as left, top, "
                "right, bottom with its score and class, the best first: behind detectors. "
                "YOLOv8 and later have `columns` [1, 4 + classes, count], YOLOv5 and v7 `rows` "
-               "[1, count, 5 + classes] with a score of all classes, SSD, UltraFace and others a "
-               "`pair` of boxes and scores, as a rule with `batch`, `background` and `scale`.",
+               "[1, count, 5 + classes] with a score of all classes, which are the input "
+               "`predictions`; SSD, UltraFace and others a `pair` of `boxes` and `scores`, as a "
+               "rule with `batch`, `background` and `scale`.",
        .settings =
            {shown_as("8400", whole("count", "", "How many boxes the network gives.", 1e7)),
             shown_as("80", whole("classes", "", "How many classes it knows.", 1e5)),

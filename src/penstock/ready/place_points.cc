@@ -76,16 +76,20 @@ std::vector<Declaration> place_points_functions() {
        .says = "Points that a network found in each crop of `crop_boxes`, or in a letterbox's "
                "frame, as x and y in pixels of the whole picture: landmarks and joints, before "
                "`draw_points`. Those of a crop that shows nothing are not a number.",
-       .settings =
-           {shown_as("n<=16,1,10",
-                     shape_of("Of what the network gives, which runs for `each`: first the "
-                              "crops. Of a letterbox: first a batch or the points.")),
-            whole("numbers", "2", "How many a point has, of which x and y are the first.", 100, 2),
-            size_setting("scale",
-                         "Where the network gives shares of its picture, 0 to 1: the height "
-                         "and width of that.",
-                         "1"),
-            word("of", "crop_boxes", "What made the network's picture.", "crop_boxes|letterbox")},
+       .settings = {shown_as("n<=16,1,10",
+                             shape_of("Of what the network gives, which runs for `each`: first the "
+                                      "crops. Of a letterbox: first a batch or the points.")),
+                    whole("numbers", "2", "How many a point has, of which x and y are the first.",
+                          100, 2),
+                    size_setting(
+                        "scale",
+                        "Where the network gives shares of its picture, 0 to 1: the height "
+                        "and width of that.",
+                        "1"),
+                    word("of", "crop_boxes",
+                         "What made the network's picture. Of a letterbox the second input is its "
+                         "`placement` alone.",
+                         "crop_boxes|letterbox")},
        .make = &make_place_points}};
 }
 

@@ -211,7 +211,7 @@ Status Build::describe_chosen() {
   describe({*graph, context_.options, context_.devices, context_.kinds, *context_.contest,
             *context_.parts, *context_.gate, context_.accelerators, context_.on_cpus},
            report);
-  if (auto left_out = context_.shortlist.sentence(); !left_out.empty()) {
+  if (auto left_out = context_.shortlist.sentence(context_.budget_text()); !left_out.empty()) {
     report.notes.push_back(std::move(left_out));
   }
   compare_with_limit(*graph, contestant);

@@ -29,7 +29,8 @@ struct Options {
   graph::ImportOptions import;          ///< That the graph was imported with.
   std::vector<device::Device> devices;  ///< Empty: device::usual_devices().
   Goal goal = Goal::kThroughput;
-  double budget_seconds = 60;  ///< From `begin` on; what must be done is done in any case.
+  double budget_seconds = 60;    ///< From `begin` on; what must be done is done in any case.
+  bool budget_is_share = false;  ///< Of what the user gave for an application.
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   bool refresh = false;  ///< Measures again what is known, but for comparisons with the reference.
   std::int64_t most_parts = INT64_MAX;  ///< Measured; whole networks and the simple ways besides.

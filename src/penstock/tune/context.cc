@@ -2,6 +2,7 @@
 #include "penstock/tune/context.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "penstock/graph/import.h"
 #include "penstock/tune/told.h"
@@ -30,6 +31,12 @@ Context::Context(const graph::Graph& network, const Options& asked,
       database(costs),
       budget(asked.budget_seconds, asked.begin),
       shortlist(budget) {}
+
+std::string Context::budget_text() const {
+  const auto seconds = options.budget_seconds;
+  if (!options.budget_is_share) return concat("the budget of ", seconds, " s");
+  return concat("the network's share of the budget, ", std::round(seconds * 10) / 10, " s,");
+}
 
 Result<const graph::Graph*> Context::graph_of(bool as_is) {
   if (!as_is || options.import.as_is) return &graph;

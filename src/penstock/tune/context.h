@@ -55,6 +55,8 @@ struct Context {
   /// Tells a person what is being done.
   void say(const std::string& what) const;
 
+  /// "the budget of 60 s", and where it is a share that nobody gave, that it is one.
+  [[nodiscard]] std::string budget_text() const;
   [[nodiscard]] double spent() const { return budget.spent(); }
   [[nodiscard]] bool out_of_time() const { return options.stopped() || spent() > latest_start(1); }
   /// When so many more plans can still be run before calls of several frames are tried, where the

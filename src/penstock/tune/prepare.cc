@@ -283,11 +283,10 @@ void tell_if_too_short(const Context& context, double seconds) {
                      .compared = trials,  // The plan starts too, in the reference's stead.
                      .comparison_seconds = context.final_seconds()});
   if (least <= context.options.budget_seconds) return;
-  context.options.warn(concat("the budget of ", context.options.budget_seconds,
-                              " s is short: whole networks and the simple ways alone take about ",
-                              std::lround(least), " s; those that take over ",
-                              Shortlist::kCheapSeconds,
-                              " s each are tried as far as there is time"));
+  context.options.warn(concat(
+      context.budget_text(), " is short: whole networks and the simple ways alone take about ",
+      std::lround(least), " s; those that take over ", Shortlist::kCheapSeconds,
+      " s each are tried as far as there is time"));
 }
 
 /// The engines as a user would have them: first the one that tells what is right, then the others

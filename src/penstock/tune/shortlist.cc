@@ -31,10 +31,9 @@ void Shortlist::leave_out(const std::string& what) {
   if (std::ranges::find(left_out_, what) == left_out_.end()) left_out_.push_back(what);
 }
 
-std::string Shortlist::sentence() const {
+std::string Shortlist::sentence(const std::string& budget) const {
   if (left_out_.empty()) return {};
-  return concat("the budget of ", budget_.seconds(),
-                " s was too short for: ", join(left_out_, ", "));
+  return concat(budget, " was too short for: ", join(left_out_, ", "));
 }
 
 }  // namespace penstock::tune

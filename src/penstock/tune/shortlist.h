@@ -34,8 +34,9 @@ class Shortlist {
 
   /// Noted once.
   void leave_out(const std::string& what);
-  /// "the budget of 60 s was too short for: a, b"; empty where nothing was left out.
-  [[nodiscard]] std::string sentence() const;
+  /// "the budget of 60 s was too short for: a, b"; empty where nothing was left out. `budget`: its
+  /// beginning.
+  [[nodiscard]] std::string sentence(const std::string& budget) const;
 
  private:
   const Budget& budget_;

@@ -59,11 +59,11 @@ TEST_F(ShortlistTest, WhatCannotBeEndedNeedsRoom) {
 }
 
 TEST_F(ShortlistTest, TellsOnceWhatWasLeftOut) {
-  EXPECT_THAT(list_.sentence(), IsEmpty());
+  EXPECT_THAT(list_.sentence("the budget of 100 s"), IsEmpty());
   list_.leave_out("openvino on each device");
   list_.leave_out("the file as it is");
   list_.leave_out("openvino on each device");
-  EXPECT_EQ(list_.sentence(),
+  EXPECT_EQ(list_.sentence("the budget of 100 s"),
             "the budget of 100 s was too short for: openvino on each device, the file as it is");
 }
 
