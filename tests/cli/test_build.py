@@ -381,14 +381,18 @@ def test_a_wrong_last_row_of_a_call_is_refused(build, well, chain, cpu, syntheti
     assert batches_of(well, tmp_path / "built.penstock") == [1]
 
 
-def test_where_large_calls_are_wrong_smaller_ones_are_tried(build, well, chain, cpu, synthetic, tmp_path):
-    # Of four frames the output has more than 100 elements, of two it has not.
-    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*", "above": 100}]})
-    report = build(chain, "--devices", f"cpu:{cpu}", "--backends", "synthetic_a", "--batch", "4", budget="300s")
-    (large,) = (way for way in report["ways"] if "4 frames in a call" in way["name"])
+@pytest.mark.parametrize(("wrong", "above", "right"), [(4, 100, 2), (8, 200, 4)])
+def test_where_large_calls_are_wrong_smaller_ones_are_tried(
+    build, well, chain, cpu, synthetic, tmp_path, wrong, above, right
+):
+    """Of the larger calls the output has more elements than that, of the smaller ones it has not."""
+    synthetic(a={"seconds": {"*": 1e-3}, "faults": [{"do": "last_row", "on": "*", "above": above}]})
+    places = ("--devices", f"cpu:{cpu}", "--backends", "synthetic_a")
+    report = build(chain, *places, "--batch", str(wrong), budget="300s")
+    (large,) = (way for way in report["ways"] if f"{wrong} frames in a call" in way["name"])
     assert "wrong output" in large["failure"]
-    assert report["chosen"] == "synthetic_a on each device, up to 2 frames in a call"
-    assert batches_of(well, tmp_path / "built.penstock") == [2]
+    assert report["chosen"] == f"synthetic_a on each device, up to {right} frames in a call"
+    assert batches_of(well, tmp_path / "built.penstock") == [right]
 
 
 def test_calls_of_several_frames_are_left_out_where_there_is_no_time(build, well, chain, cpu, synthetic, tmp_path):

@@ -45,7 +45,7 @@ inline std::string time_text(double nanoseconds) {
   const auto [count, unit] = in_largest_unit(nanoseconds);
   std::array<char, 32> digits{};
   // NOLINTNEXTLINE(*-vararg)
-  std::snprintf(digits.data(), digits.size(), count < 1000 ? "%.3g" : "%.0f", count);
+  std::snprintf(digits.data(), digits.size(), count < 99.95 ? "%.3g" : "%.0f", count);
   return concat(digits.data(), " ", unit);
 }
 

@@ -31,6 +31,7 @@ TEST(WordsTest, ANounAgreesWithItsNumber) {
 TEST(WordsTest, WritesATimeToThreeDigits) {
   EXPECT_EQ(time_text(0), "0 ns");
   EXPECT_EQ(time_text(999), "999 ns");
+  EXPECT_EQ(time_text(999.6e3), "1000 us");
   EXPECT_EQ(time_text(1000), "1 us");
   EXPECT_EQ(time_text(1'234'567), "1.23 ms");
   EXPECT_EQ(time_text(50'040'000), "50 ms");

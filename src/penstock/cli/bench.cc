@@ -1,9 +1,6 @@
 // penstock bench: a pipeline beside the engines alone, measured in turn.
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -26,6 +23,7 @@
 #include "penstock/cli/show_verdict.h"
 #include "penstock/cli/source.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/wait_or_end.h"
 #include "penstock/cli/watching.h"
 #include "penstock/device/affinity.h"
 #include "penstock/device/cgroup.h"
@@ -389,23 +387,6 @@ std::string to_text(BenchReport& report) {
   return text;
 }
 
-/// After an interrupt the frames that run are waited for a little: an engine may never return.
-Result<BenchReport> wait_for(std::future<Result<BenchReport>> compared) {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kOften(100);
-  constexpr std::chrono::seconds kPatience(5);
-  std::optional<Clock::time_point> end;
-  while (compared.wait_for(kOften) != std::future_status::ready) {
-    if (!interrupted()) continue;
-    if (!end) end = Clock::now() + kPatience;
-    if (Clock::now() < *end) continue;
-    spdlog::warn(
-        "interrupted while a call still ran, of an engine or a function; ended without it");
-    std::_Exit(interrupt_code());
-  }
-  return compared.get();
-}
-
 Result<plan::Package> read_shown_source(const SourceArguments& source,
                                         const backend::Registry& backends) {
   TerminalLine line;
@@ -421,7 +402,7 @@ Result<int> run(const BenchOptions& options) {
   plan::keep_all_frames(package.plan);
   const InterruptGuard guard;
   PENSTOCK_TRY(auto compared, start_async([&] { return compare(options, package, backends); }));
-  auto report = wait_for(std::move(compared));
+  auto report = wait_or_end(std::move(compared));
   if (!report) return report.error();
   if (options.json) {
     print_json(to_json(*report));

@@ -13,6 +13,7 @@
 
 #include "penstock/app/app.h"
 #include "penstock/base/near_names.h"
+#include "penstock/base/thread.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
 #include "penstock/cli/inputs.h"
@@ -24,6 +25,7 @@
 #include "penstock/cli/show_plan.h"
 #include "penstock/cli/show_verdict.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/wait_or_end.h"
 #include "penstock/frames/source.h"
 #include "penstock/plan/package.h"
 #include "penstock/session/identify.h"
@@ -60,19 +62,8 @@ Status check_package(const std::filesystem::path& path) {
                           "; 'penstock split' makes one of a model or an application");
 }
 
-Result<int> run(const VerifyOptions& options) {
-  PENSTOCK_CHECK_OK(check_package(options.package));
-  const auto backends = load_backends();
-  std::vector<std::string> warnings;
-  pipeline::Options settings;
-  settings.warn = [&](const std::string& message) {
-    spdlog::warn("{}", message);
-    warnings.push_back(message);
-  };
-  PENSTOCK_TRY(settings.backend_options, to_backend_options({.options = options.backend_options}));
-  settings.native_code = !options.no_native_code;
-  settings.stopped = interrupted;
-  const InterruptGuard guard;
+Result<measure::VerifyReport> judge(const VerifyOptions& options, const pipeline::Options& settings,
+                                    const backend::Registry& backends) {
   PENSTOCK_TRY(auto opened, open_package(options.package, settings, backends));
   log_plan(opened.package.plan, backends);
   penstock::VerifyOptions asked;
@@ -93,8 +84,24 @@ Result<int> run(const VerifyOptions& options) {
     if (!progress) progress.emplace("verify", "frames", of);
     progress->show(judged);
   };
-  PENSTOCK_TRY(auto report, penstock::verify(opened, std::move(asked), settings, backends));
-  progress.reset();
+  return penstock::verify(opened, std::move(asked), settings, backends);
+}
+
+Result<int> run(const VerifyOptions& options) {
+  PENSTOCK_CHECK_OK(check_package(options.package));
+  const auto backends = load_backends();
+  std::vector<std::string> warnings;
+  pipeline::Options settings;
+  settings.warn = [&](const std::string& message) {
+    spdlog::warn("{}", message);
+    warnings.push_back(message);
+  };
+  PENSTOCK_TRY(settings.backend_options, to_backend_options({.options = options.backend_options}));
+  settings.native_code = !options.no_native_code;
+  settings.stopped = interrupted;
+  const InterruptGuard guard;
+  PENSTOCK_TRY(auto running, start_async([&] { return judge(options, settings, backends); }));
+  PENSTOCK_TRY(auto report, wait_or_end(std::move(running)));
   report.warnings = std::move(warnings);
   if (options.json) {
     Json json = {{"package", options.package.string()}};

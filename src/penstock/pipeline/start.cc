@@ -46,14 +46,15 @@ void warn_of_lanes(const State& state, const Worker& worker,
 }
 
 /// `shared`: what replicas before it compiled, and then what it did.
-Status start_worker(const State& state, Worker& worker, Worker::Executables& shared) {
+Status start_worker(const State& state, Worker& worker, Worker::Executables& shared,
+                    WarmUp& warm_up) {
   const auto& stage = *worker.stage().plan;
   const auto& device = worker.stage().places[worker.replica()];
   PENSTOCK_TRY(const auto requests, requests_for(state, state.folder, worker.stage(), device));
   const bool first = worker.replica() == 0 || worker.replica() == stage.devices.size();
   const auto bytes = bytes_of_models(requests);
   if (first || !compiled_once(device, static_cast<double>(bytes))) shared.clear();
-  Status started = worker.start(requests, cpus_for(state, stage, device), shared);
+  Status started = worker.start(requests, cpus_for(state, stage, device), shared, warm_up);
   if (!started) {
     return blame_model(std::move(started).error(), state, state.folder, stage, requests);
   }
@@ -75,7 +76,7 @@ bool is_away(const Worker& worker, const Error& why) {
 }
 
 /// Starts it as one whose device is lost. \error  why it is, where no other of its stage is there.
-Status start_without_device(const State& state, const Away& away) {
+Status start_without_device(const State& state, const Away& away, WarmUp& warm_up) {
   Worker& worker = *away.worker;
   const auto& stage = worker.stage();
   const auto& device = stage.places[worker.replica()];
@@ -96,12 +97,13 @@ Status start_without_device(const State& state, const Away& away) {
                               "' is not there (", away.why.message(),
                               "); the stage's other devices compute until it is"));
   }
-  return worker.start(requests, mask, late);
+  return worker.start(requests, mask, late, warm_up);
 }
 
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state) {
   Worker::Executables shared;
+  WarmUp warm_up;
   std::vector<Away> away;
   for (auto& worker : state.workers) {
     const Where place{Where::kStage, worker->stage().plan->name};
@@ -110,14 +112,14 @@ Status start_workers(State& state) {
           .within({Where::kReplica, worker->replica()})
           .within(place);
     }
-    Status started = start_worker(state, *worker, shared);
+    Status started = start_worker(state, *worker, shared, warm_up);
     if (started) continue;
     if (!is_away(*worker, started.error())) return std::move(started).error().within(place);
     shared.clear();
     away.push_back({worker.get(), std::move(started).error()});
   }
   for (const auto& each : away) {
-    Status started = start_without_device(state, each);
+    Status started = start_without_device(state, each, warm_up);
     if (!started) {
       return std::move(started).error().within({Where::kStage, each.worker->stage().plan->name});
     }

@@ -20,18 +20,10 @@ class WarmUp {
   /// Computes what `start` starts on the context, if no run had to be ended. False: nothing was
   /// computed. Zeros may be no fair input (an index out of range, a division). One thread.
   bool run(backend::Context& context, const std::function<Status()>& start) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (ended_) return false;
-      running_ = &context;
-      began_ = Clock::now();
-    }
-    const auto compute = [&] { return start() && context.wait(backend::kNoDeadline); };
-    const bool computed = compute();
-    const std::scoped_lock lock(mutex_);
-    running_ = nullptr;
+    if (has_ended()) return false;
+    const bool computed = compute(context, start);
     // What was asked to end too late would end the context's next run, of a frame.
-    if (computed && ended_) compute();
+    if (computed && has_ended()) compute(context, start);
     return computed;
   }
 
@@ -44,6 +36,22 @@ class WarmUp {
   }
 
  private:
+  bool has_ended() {
+    const std::scoped_lock lock(mutex_);
+    return ended_;
+  }
+  void runs_on(backend::Context* context) {
+    const std::scoped_lock lock(mutex_);
+    running_ = context;
+    began_ = Clock::now();
+  }
+  bool compute(backend::Context& context, const std::function<Status()>& start) {
+    runs_on(&context);
+    const bool computed = start() && context.wait(backend::kNoDeadline);
+    runs_on(nullptr);
+    return computed;
+  }
+
   const Clock::duration longest_;
   std::mutex mutex_;
   backend::Context* running_ = nullptr;  // Where run() computes.

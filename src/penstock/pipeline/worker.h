@@ -33,11 +33,11 @@ class Worker {
   ~Worker();
 
   /// Starts the thread, compiles and warms up there; returns when the worker waits at the gate or
-  /// has failed. `executables`: shared by replicas; filled by the first one that compiles. May be
-  /// called again where it failed.
+  /// has failed. `executables`: shared by replicas; filled by the first one that compiles.
+  /// `warm_up`: shared by all that start together. May be called again where it failed.
   using Executables = StageCall::Executables;
   Status start(const std::vector<backend::CompileRequest>& requests, const std::vector<int>& mask,
-               Executables& executables);
+               Executables& executables, WarmUp& warm_up);
   /// Whether start() failed since an engine here does not stand beside what it has in this process
   /// already, as its Backend::compile() said. \pre  start() has returned.
   [[nodiscard]] bool engine_is_taken() const { return engine_is_taken_; }

@@ -76,13 +76,12 @@ Status check_threads(const Stage& stage, const std::vector<int>& mask, std::size
 }  // namespace
 
 Status Worker::start(const std::vector<backend::CompileRequest>& requests,
-                     const std::vector<int>& mask, Executables& executables) {
+                     const std::vector<int>& mask, Executables& executables, WarmUp& warm_up) {
   join();  // Of a start that failed.
   mask_ = mask;
   std::promise<Status> started;
   auto outcome = started.get_future();
   // The thread keeps what it reads: it may come back from a call that everybody else gave up.
-  WarmUp warm_up;
   PENSTOCK_CHECK_OK(start_thread(
       thread_, [this, keep = state_.shared_from_this(), &requests, &mask, &executables, &warm_up,
                 &started] { main(requests, mask, executables, warm_up, started); }));

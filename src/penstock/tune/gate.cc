@@ -129,7 +129,7 @@ Result<measure::VerifyReport> Gate::judge(pipeline::Pipeline& pipeline) const {
                           .look_again = [&](measure::Trial& trial) { look_again(trial); },
                           .frame = [&](auto number) { return inputs_[number % inputs_.size()]; },
                           .frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0}),
-                          .sequence = inputs_.size(),
+                          .sequence = pipeline.plan().states.empty() ? 0 : inputs_.size(),
                           .bursts = bursts,
                           .repeats = kMostRepeats,
                           .inputs = pipeline.plan().inputs,

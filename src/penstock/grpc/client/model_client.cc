@@ -37,8 +37,9 @@ constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
 constexpr const char* kStreamInfer = "/inference.GRPCInferenceService/ModelStreamInfer";
 /// As many as keep a server busy while answers are on their way; the plan may say otherwise.
 constexpr int kCalls = 8;
-/// What every server takes, unless it was told otherwise: gRPC's own limit of a message.
-constexpr std::size_t kSurelyTaken = std::size_t{4} << 20;
+/// Bytes of tensors that every server takes, unless it was told otherwise: gRPC's own limit of a
+/// message, without what stands around them.
+constexpr std::size_t kSurelyTaken = (std::size_t{4} << 20) - (std::size_t{64} << 10);
 
 Result<ModelPort> read_port(const inference::ModelMetadataResponse::TensorMetadata& message) {
   PENSTOCK_TRY(const DType dtype, parse_datatype(message.datatype()));
