@@ -362,6 +362,7 @@ def test_a_reader_of_the_access_log_that_leaves_ends_nothing(models: list[str]) 
     server = Server(models[0], "--access-log", "-")
     try:
         assert get(server, "/v2/models/add") == 200
+        assert "/v2/models/add" in next(server.process.stdout)  # Written behind the answer.
         server.process.stdout.close()
         assert [get(server, "/v2/models/add") for _ in range(3)] == [200] * 3
         server.process.send_signal(signal.SIGTERM)
