@@ -33,8 +33,8 @@ namespace penstock::onednn {
   X(prelu_forward_primitive_desc_create) X(lrn_forward_primitive_desc_create) \
   X(layer_normalization_forward_primitive_desc_create) X(matmul_primitive_desc_create) \
   X(reduction_primitive_desc_create) X(resampling_forward_primitive_desc_create) \
-  X(lstm_forward_primitive_desc_create) X(gru_forward_primitive_desc_create) \
-  X(lbr_gru_forward_primitive_desc_create)
+  X(batch_normalization_forward_primitive_desc_create) X(lstm_forward_primitive_desc_create) \
+  X(gru_forward_primitive_desc_create) X(lbr_gru_forward_primitive_desc_create)
 // clang-format on
 
 /// The functions by name, as found in the library.

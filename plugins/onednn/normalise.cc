@@ -1,4 +1,4 @@
-// Softmax, LogSoftmax, LayerNormalization and LRN.
+// Softmax, LogSoftmax, LayerNormalization, InstanceNormalization and LRN.
 #include <utility>
 
 #include "fusion.h"
@@ -123,6 +123,49 @@ Status lower_written_norm(Builder& builder, const WrittenNorm& norm) {
       finish(builder, fusion, {.descriptor = step.descriptor}, std::move(step.arguments)));
   for (const NodeId node : norm.nodes) builder.mark_done(node);
   return {};
+}
+
+/// Each channel of each image for itself: the library's batch normalisation of one image, which
+/// takes mean and variance from what it normalises.
+Status lower_instance_normalization(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  PENSTOCK_TRY(Place from, builder.dense_place(node.inputs[0]));
+  Dims dims = from.layout.dims();
+  if (dims.size() < 3 || dims.size() > 5) return unsupported("takes 3 to 5 dimensions");
+  const std::int64_t images = std::exchange(dims[0], 1);
+  dims[1] *= images;
+  if (images > 1) {
+    PENSTOCK_TRY(from, builder.plain_place(node.inputs[0]));
+    PENSTOCK_TRY(from, builder.reshaped(from, dims));
+  }
+  const auto parameter = [&](std::size_t i) -> Result<Place> {
+    if (builder.constant(node.inputs[i]) == nullptr) {
+      return unsupported("takes a constant scale and shift");
+    }
+    const auto of_one = builder.floats(node.inputs[i]);
+    std::vector<float> of_all;
+    for (std::int64_t n = 0; n < images; ++n)
+      of_all.insert(of_all.end(), of_one.begin(), of_one.end());
+    return builder.new_constant(of_all, {dims[1]});
+  };
+  PENSTOCK_TRY(const Place scale, parameter(1));
+  PENSTOCK_TRY(const Place shift, parameter(2));
+  PENSTOCK_TRY(const auto target, builder.any(dims));
+  const ValueId result = node.outputs.front();
+  Fusion fusion{.node = id, .result = result, .chain = chain_after(builder, result), .dims = dims};
+  fusion.binaries = false;  // Of functions behind it the library takes in a ReLU alone.
+  fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
+    return builder.describe([&](dnnl_primitive_desc_t* raw) {
+      constexpr unsigned kFlags =
+          static_cast<unsigned>(dnnl_use_scale) | static_cast<unsigned>(dnnl_use_shift);
+      return builder.api().batch_normalization_forward_primitive_desc_create(
+          raw, builder.engine().cpu, dnnl_forward_inference, from.layout.get(), target.get(),
+          float_or(node, "epsilon", 1e-5F), kFlags, attributes);
+    });
+  };
+  PENSTOCK_TRY(auto fused, fuse(builder, fusion));
+  return finish(builder, fusion, std::move(fused),
+                {{DNNL_ARG_SRC, from}, {DNNL_ARG_SCALE, scale}, {DNNL_ARG_SHIFT, shift}});
 }
 
 Status lower_lrn(Builder& builder, NodeId id) {

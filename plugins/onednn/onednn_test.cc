@@ -892,6 +892,58 @@ constexpr Network kNetworks[] = {
         l = Transpose(k)
         u = Max(l, t)
         v = Min(c, xa, x) })"},
+    {"InstanceNormalisations", R"((float[1,3,9,9] x, float[8,3,3,3] w, float[8] s, float[8] h,
+        float[2,8,5,7] xx, float[1,32,6] xs, float[4] g, float[4] k) =>
+        (float[1,8,7,7] y, float[2,8,5,7] z, float[1,32,6] u) {
+        c = Conv(x, w)
+        n = InstanceNormalization<epsilon=1e-3>(c, s, h)
+        y = Relu(n)
+        z = InstanceNormalization(xx, s, h)
+        groups = Constant<value_ints=[1,4,-1]>()
+        whole = Constant<value_ints=[1,32,6]>()
+        a = Reshape(xs, groups)
+        b = InstanceNormalization(a, g, k)
+        u = Reshape(b, whole) })"},
+    {"InstanceNormalisationsOfOtherRanks", R"((float[2,3,40] x, float[3] s, float[3] h,
+        float[1,3,4,5,6] xx) => (float[2,3,40] y, float[1,3,4,5,6] z) {
+        n = InstanceNormalization(x, s, h)
+        y = LeakyRelu<alpha=0.2>(n)
+        z = InstanceNormalization(xx, s, h) })"},
+    {"PlacesOfExtremes", R"((float[2,5,6,7] x, float[16,5,3,3] w, int64[3,40] xi) =>
+        (int64[2,1,4,5] a, int64[2,5,6] b, int64[3,1] c, int64[3,1] d, int64[5,6,7] e) {
+        q = Conv(x, w)
+        a = ArgMax<axis=1>(q)
+        b = ArgMin<axis=-1, keepdims=0>(x)
+        c = ArgMax<axis=1>(xi)
+        d = ArgMin<axis=1, select_last_index=1>(xi)
+        e = ArgMax<keepdims=0>(x) })"},
+    {"ReductionsOfFunctions", R"((float[2,8,6,6] x) => (float[2,8] a, float[2,1,6,6] b,
+        float[2,8,1,1] c, float d, float[2,8,6,1] e) {
+        axes = Constant<value_ints=[2,3]>()
+        one = Constant<value_ints=[1]>()
+        last = Constant<value_ints=[-1]>()
+        a = ReduceL2<keepdims=0>(x, axes)
+        b = ReduceL1(x, one)
+        c = ReduceSumSquare(x, axes)
+        d = ReduceL2<keepdims=0>(x)
+        e = ReduceProd(x, last) })"},
+    {"ReductionsOfOneElementEach", R"((float[4,1,5] x) => (float[4,1,5] y, float[4,5] z) {
+        one = Constant<value_ints=[1]>()
+        y = ReduceL2(x, one)
+        z = ReduceSumSquare<keepdims=0>(x, one) })"},
+    {"ReductionsOfFunctionsOfOldOpsets", R"((float[2,8,6] x) => (float[2,8,6] y, float[2,8] z) {
+        n = ReduceL2<axes=[-1], keepdims=1>(x)
+        y = Div(x, n)
+        z = ReduceProd<axes=[2], keepdims=0>(x) })",
+     13},
+    {"SpaceToDepth", R"((float[1,4,6,8] x) => (float[1,36,2,2] y, float[1,16,3,4] z) {
+        a = Relu(x)
+        z = SpaceToDepth<blocksize=2>(a)
+        first = Constant<value_ints=[0]>()
+        six = Constant<value_ints=[6]>()
+        last = Constant<value_ints=[3]>()
+        c = Slice(x, first, six, last)
+        y = SpaceToDepth<blocksize=3>(c) })"},
     {"SoftmaxOfOldOpsets", R"((float[2,3,4] x) => (float[2,3,4] y) {
         y = Softmax<axis=1>(x) })",
      11},

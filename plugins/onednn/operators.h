@@ -40,6 +40,7 @@ Status lower_gather_elements(Builder& builder, NodeId id);
 Status lower_gather_nd(Builder& builder, NodeId id);
 Status lower_scatter_nd(Builder& builder, NodeId id);
 Status lower_cumulative_sum(Builder& builder, NodeId id);
+Status lower_arg_extreme(Builder& builder, NodeId id);
 Status lower_variadic(Builder& builder, NodeId id);
 Status lower_expand(Builder& builder, NodeId id);
 Status lower_tile(Builder& builder, NodeId id);
@@ -47,6 +48,7 @@ Status lower_batch_normalization(Builder& builder, NodeId id);
 Status lower_prelu(Builder& builder, NodeId id);
 Status lower_softmax(Builder& builder, NodeId id);
 Status lower_layer_normalization(Builder& builder, NodeId id);
+Status lower_instance_normalization(Builder& builder, NodeId id);
 Status lower_lrn(Builder& builder, NodeId id);
 Status lower_reduction(Builder& builder, NodeId id);
 Status lower_resize(Builder& builder, NodeId id);
@@ -57,6 +59,7 @@ Status lower_split(Builder& builder, NodeId id);
 Status lower_concat(Builder& builder, NodeId id);
 Status lower_pad(Builder& builder, NodeId id);
 Status lower_depth_to_space(Builder& builder, NodeId id);
+Status lower_space_to_depth(Builder& builder, NodeId id);
 
 /// The elements begin + i * step of each dimension, as many as `dims` has. \pre it is strided.
 Result<Place> window(const Builder& builder, const Place& from, const Dims& begin,

@@ -1,5 +1,8 @@
-// ReduceMax, ReduceMean, ReduceMin and ReduceSum.
+// Reductions of dimensions to a number: sums, means, products, norms, extremes.
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "fusion.h"
@@ -12,11 +15,26 @@
 namespace penstock::onednn {
 namespace {
 
-dnnl_alg_kind_t algorithm_of(std::string_view op) {
-  if (op == "ReduceMax") return dnnl_reduction_max;
-  if (op == "ReduceMin") return dnnl_reduction_min;
-  if (op == "ReduceSum") return dnnl_reduction_sum;
-  return dnnl_reduction_mean;
+/// As the library knows it; `p`: the exponent of a norm.
+struct Reduction {
+  dnnl_alg_kind_t algorithm = dnnl_alg_kind_undef;
+  float p = 0;
+};
+
+Reduction reduction_of(std::string_view op) {
+  if (op == "ReduceL1") return {dnnl_reduction_norm_lp_sum, 1};
+  if (op == "ReduceL2") return {dnnl_reduction_norm_lp_sum, 2};
+  if (op == "ReduceMax") return {dnnl_reduction_max};
+  if (op == "ReduceMin") return {dnnl_reduction_min};
+  if (op == "ReduceProd") return {dnnl_reduction_mul};
+  if (op == "ReduceSum") return {dnnl_reduction_sum};
+  if (op == "ReduceSumSquare") return {dnnl_reduction_norm_lp_power_p_sum, 2};
+  return {dnnl_reduction_mean};
+}
+
+/// Of one element: that element.
+bool is_plain_sum(std::string_view op) {
+  return op != "ReduceL1" && op != "ReduceL2" && op != "ReduceSumSquare";
 }
 
 /// Counted from the front; an input from opset 13 (ReduceSum) or 18 on. Empty: all of them.
@@ -45,11 +63,11 @@ bool is_global_pooling(const std::vector<std::size_t>& axes, std::size_t rank) {
   return std::ranges::all_of(axes, [](std::size_t axis) { return axis >= 2; });
 }
 
-/// Each result begins with `first`, and is multiplied by `scale` at the end. Operands of the walk:
+/// Each result begins with `first`, and becomes finish(result) at the end. Operands of the walk:
 /// result, input.
-template <typename Combine>
-Kernel reduction_kernel(Walk walk, std::int64_t results, float first, float scale,
-                        Combine combine) {
+template <typename Combine, typename Finish = std::identity>
+Kernel reduction_kernel(Walk walk, std::int64_t results, float first, Combine combine,
+                        Finish finish = {}) {
   return [=, walk = std::move(walk)](std::span<std::byte* const> data) {
     float* const all = as<float>(data[1]);
     std::fill_n(all, results, first);
@@ -71,35 +89,43 @@ Kernel reduction_kernel(Walk walk, std::int64_t results, float first, float scal
         }
       }
     });
-    if (scale != 1) std::for_each(all, all + results, [&](float& value) { value *= scale; });
+    if constexpr (!std::is_same_v<Finish, std::identity>) {
+      std::transform(all, all + results, all, finish);
+    }
     return Status();
   };
 }
 
-Kernel kernel_of(dnnl_alg_kind_t algorithm, Walk walk, std::int64_t results, std::int64_t of_each) {
-  if (algorithm == dnnl_reduction_max) {
-    return reduction_kernel(std::move(walk), results, -kInfinity, 1,
-                            [](float a, float b) { return std::max(a, b); });
+/// `of_each`: how many elements become one.
+Kernel kernel_of(std::string_view op, Walk walk, std::int64_t results, std::int64_t of_each) {
+  const auto reduce = [&](float first, auto combine, auto... finish) {
+    return reduction_kernel(std::move(walk), results, first, combine, finish...);
+  };
+  const auto add_square = [](float a, float b) { return a + b * b; };
+  if (op == "ReduceL1") return reduce(0, [](float a, float b) { return a + std::abs(b); });
+  if (op == "ReduceL2") return reduce(0, add_square, [](float sum) { return std::sqrt(sum); });
+  if (op == "ReduceMax") {
+    return reduce(-kInfinity, [](float a, float b) { return std::max(a, b); });
   }
-  if (algorithm == dnnl_reduction_min) {
-    return reduction_kernel(std::move(walk), results, kInfinity, 1,
-                            [](float a, float b) { return std::min(a, b); });
+  if (op == "ReduceMin") {
+    return reduce(kInfinity, [](float a, float b) { return std::min(a, b); });
   }
-  const float scale = algorithm == dnnl_reduction_mean ? 1 / static_cast<float>(of_each) : 1;
-  return reduction_kernel(std::move(walk), results, 0, scale,
-                          [](float a, float b) { return a + b; });
+  if (op == "ReduceProd") return reduce(1, std::multiplies<>());
+  if (op == "ReduceSum") return reduce(0, std::plus<>());
+  if (op == "ReduceSumSquare") return reduce(0, add_square);
+  const float scale = 1 / static_cast<float>(of_each);
+  return reduce(0, std::plus<>(), [scale](float sum) { return sum * scale; });
 }
 
 /// By loops: the library reduces dimensions that do not lie innermost by slow, general code.
-Status reduce_by_loops(Builder& builder, const Node& node, dnnl_alg_kind_t algorithm,
-                       const Dims& out) {
+Status reduce_by_loops(Builder& builder, const Node& node, const Dims& out) {
   PENSTOCK_TRY(const Place from, builder.strided_place(node.inputs[0]));
   PENSTOCK_TRY(auto layout, from.layout.dense_like(out));
   const Place to = builder.new_place(std::move(layout));
   const Dims& in = from.layout.dims();
   Walk walk = walk_of(in, {broadcast_strides(to.layout, in), from.layout.strides()});
   const auto results = count_of(out);
-  builder.append_kernel(kernel_of(algorithm, std::move(walk), results, count_of(in) / results),
+  builder.append_kernel(kernel_of(node.op, std::move(walk), results, count_of(in) / results),
                         {from, to});
   PENSTOCK_TRY(Place result, builder.reshaped(to, at_least_1d(builder.dims(node.outputs[0]))));
   builder.define(node.outputs[0], std::move(result));
@@ -118,13 +144,16 @@ Status lower_reduction(Builder& builder, NodeId id) {
                              (node.inputs.size() < 2 || node.inputs[1] == ValueId::kNone ||
                               builder.integers(node.inputs[1])->empty());
   if (axes_left_out && node.int_or("noop_with_empty_axes", 0) != 0) {
+    if (!is_plain_sum(node.op)) return unsupported("takes noop_with_empty_axes=0");
     return lower_reshape(builder, id);
   }
   Dims out = in;
   for (const auto axis : axes) out[axis] = 1;
-  if (out == in) return lower_reshape(builder, id);
+  if (out == in) {
+    return is_plain_sum(node.op) ? lower_reshape(builder, id) : reduce_by_loops(builder, node, out);
+  }
   PENSTOCK_TRY(const Place from, builder.dense_place(node.inputs[0]));
-  const auto algorithm = algorithm_of(node.op);
+  const auto [algorithm, p] = reduction_of(node.op);
   const bool pools = algorithm == dnnl_reduction_mean || algorithm == dnnl_reduction_max;
   if (pools && is_global_pooling(axes, in.size())) {
     return append_pooling(
@@ -137,12 +166,12 @@ Status lower_reduction(Builder& builder, NodeId id) {
   fusion.make = [&](const_dnnl_primitive_attr_t attributes) {
     return builder.describe([&](dnnl_primitive_desc_t* raw) {
       return builder.api().reduction_primitive_desc_create(
-          raw, builder.engine().cpu, algorithm, from.layout.get(), target.get(), 0, 0, attributes);
+          raw, builder.engine().cpu, algorithm, from.layout.get(), target.get(), p, 0, attributes);
     });
   };
   PENSTOCK_TRY(const auto plain_attributes, builder.attributes(nullptr));
   PENSTOCK_TRY(const auto alone, fusion.make(plain_attributes.get()));
-  if (is_reference(builder, alone)) return reduce_by_loops(builder, node, algorithm, out);
+  if (is_reference(builder, alone)) return reduce_by_loops(builder, node, out);
   PENSTOCK_TRY(auto fused, fuse(builder, fusion));
   return finish(builder, fusion, std::move(fused), {{DNNL_ARG_SRC, from}});
 }

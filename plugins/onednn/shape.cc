@@ -306,4 +306,20 @@ Status lower_depth_to_space(Builder& builder, NodeId id) {
   return {};
 }
 
+/// A view: of each block of pixels, its first channels, then the next pixel's.
+Status lower_space_to_depth(Builder& builder, NodeId id) {
+  const Node& node = builder.graph().node(id);
+  const ValueId result = node.outputs.front();
+  const Dims in = builder.dims(node.inputs.front());
+  const std::int64_t block = node.int_or("blocksize", 1);
+  const Dims apart = {in[0], in[1], in[2] / block, block, in[3] / block, block};
+  PENSTOCK_TRY(const Place from, view_as(builder, node.inputs.front(), apart));
+  auto view = from.layout.permuted({0, 3, 5, 1, 2, 4});
+  if (!view) return unsupported("this layout is not transposed");
+  PENSTOCK_TRY(Place place,
+               builder.reshaped({from.buffer, from.offset, *view}, builder.dims(result)));
+  builder.define(result, std::move(place));
+  return {};
+}
+
 }  // namespace penstock::onednn
