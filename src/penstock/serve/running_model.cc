@@ -54,6 +54,15 @@ std::vector<std::string> settled_in(const plan::Plan& plan) {
   return settled;
 }
 
+/// That a pipeline's workers compute at a time, in full calls of all lanes.
+std::size_t frames_at_a_time(const pipeline::Stats& stats) {
+  std::size_t frames = 0;
+  for (const auto& stage : stats.stages) {
+    frames += static_cast<std::size_t>(stage.replicas * stage.lanes) * stage.calls.size();
+  }
+  return frames;
+}
+
 BatchStatistics batch_of(std::size_t frames, const pipeline::CallStats& stats) {
   const auto all = [&](double ns) {
     return Duration{.count = stats.calls, .ns = static_cast<std::uint64_t>(ns)};
@@ -164,6 +173,14 @@ class RunningModel::Running final : public Call,
  private:
   Status push_frame(std::chrono::nanoseconds timeout) {
     if (is_cancelled()) return cancelled();
+    const bool entered = model_->pace_.enter(timeout);
+    if (!entered && !model_->pipeline_->closed_by()) return no_room();
+    Status pushed = push_entered(entered ? timeout : std::chrono::nanoseconds(0));
+    if (!pushed && entered) model_->pace_.leave(Clock::now());
+    return pushed;
+  }
+
+  Status push_entered(std::chrono::nanoseconds timeout) {
     pipeline::FrameOptions options;
     options.deadline = request_.deadline;
     options.traceparent = request_.traceparent;
@@ -209,6 +226,12 @@ class RunningModel::Running final : public Call,
     auto told = guarded([&]() -> Status {
       return std::move(error).within(concat("[request id: ", request_.id, "]"));
     });
+    return std::move(told).error();
+  }
+
+  static Error no_room() {
+    auto told = guarded(
+        []() -> Status { return make_error(Code::kDeadlineExceeded, "the pipeline has no room"); });
     return std::move(told).error();
   }
 
@@ -278,6 +301,7 @@ class RunningModel::Running final : public Call,
       frame_ = output.number();  // It may be out before push() has returned.
     }
     inputs_.clear();
+    model_->pace_.leave(out_);
     finish(guarded([&] { return reply_of(output); }));
   }
 
@@ -358,6 +382,7 @@ Status RunningModel::open(plan::Package package, bool native_code) {
   options.native_code = native_code;
   PENSTOCK_TRY(pipeline_,
                pipeline::Pipeline::start(package.plan, package.folder, shared_.backends, options));
+  set_pace();
   files_.push_back(package.files);
   const auto end_stream = [this](std::uint64_t stream) -> bool {
     return static_cast<bool>(guarded([&] { return pipeline_->end_stream(stream); }));
@@ -368,6 +393,12 @@ Status RunningModel::open(plan::Package package, bool native_code) {
                                             [this] { return sequences_->end_streams(); }));
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
   return {};
+}
+
+/// Each worker has a frame, or a full call, and another one is ready.
+void RunningModel::set_pace() {
+  constexpr std::size_t kLeast = 4;
+  pace_.let_in_at_least(std::max(kLeast, 2 * frames_at_a_time(pipeline_->stats())));
 }
 
 RunningModel::~RunningModel() {
@@ -397,6 +428,7 @@ Status RunningModel::replace(plan::Package package, bool native_code,
   };
   PENSTOCK_CHECK_OK(
       pipeline_->replace(package.plan, package.folder, shared_.backends, options, timed));
+  set_pace();
   if (files_.size() > 1) files_.erase(files_.begin());
   files_.push_back(package.files);
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin - others).count();

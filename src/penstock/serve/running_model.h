@@ -15,6 +15,7 @@
 #include "penstock/serve/admission.h"
 #include "penstock/serve/exchange.h"
 #include "penstock/serve/model.h"
+#include "penstock/serve/pace.h"
 #include "penstock/serve/pins.h"
 #include "penstock/serve/reply_budget.h"
 #include "penstock/serve/request_trace.h"
@@ -85,6 +86,7 @@ class RunningModel {
   RunningModel(std::string name, std::string version, Shared& shared)
       : name_(std::move(name)), version_(std::move(version)), shared_(shared) {}
   Status open(plan::Package package, bool native_code);
+  void set_pace();
   void prepare(plan::Package& package) const;
   void leave(const std::shared_ptr<Sequences::Lane>& lane, bool last, Sequences::Left left);
 
@@ -99,6 +101,7 @@ class RunningModel {
   const std::shared_ptr<Pins> pins_ = std::make_shared<Pins>();
   Recorder recorder_;
   std::unique_ptr<Sequences> sequences_;
+  Pace pace_;
 
   std::mutex replacing_;                            // One replace() at a time; guards the next.
   std::vector<std::shared_ptr<const void>> files_;  // Of the plan that runs, and of that before.

@@ -7,8 +7,6 @@
 namespace penstock::serve {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::string name_of(const SequenceId& id) {
   const auto* number = std::get_if<std::uint64_t>(&id);
   return number != nullptr ? std::to_string(*number) : "'" + std::get<std::string>(id) + "'";
@@ -43,7 +41,7 @@ Result<std::shared_ptr<Sequences::Lane>> Sequences::enter(const std::optional<Se
     lane = open(sequence ? std::optional(sequence->id) : std::nullopt);
   }
   ++lane->requests;
-  lane->used = Clock::now();
+  lane->used = std::chrono::steady_clock::now();
   if (sequence && sequence->end) lane->ending = true;
   if (options_.has_states && !sequence) close(lane);
   return lane;
@@ -81,7 +79,7 @@ void Sequences::end(const Lane& lane) {
 
 bool Sequences::has_room() {
   if (open_ >= options_.most) {
-    const auto before = Clock::now() - options_.idle_after;
+    const auto before = std::chrono::steady_clock::now() - options_.idle_after;
     const auto idle = std::ranges::find_if(by_id_, [&](const auto& known) {
       return known.second->requests == 0 && known.second->used <= before;
     });

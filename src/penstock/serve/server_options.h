@@ -41,8 +41,8 @@ Result<std::vector<ModelSource*>> models_called(std::vector<ModelSource>& models
 
 /// What a server never goes beyond; who would, gets kResourceExhausted and one sentence.
 struct Limits {
-  std::size_t models = 64;    ///< Versions of all models together.
-  std::size_t waiting = 256;  ///< Requests of a model that wait for room.
+  std::size_t models = 64;     ///< Versions of all models together.
+  std::size_t waiting = 1024;  ///< Requests of a model that wait for room.
   /// Inputs of all requests in progress; and as much again outputs of replies that are held still.
   std::uint64_t request_bytes = std::uint64_t{1} << 30;
   std::uint64_t message_bytes = std::uint64_t{256} << 20;  ///< Of one message of a protocol.

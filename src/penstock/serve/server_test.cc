@@ -380,6 +380,27 @@ TEST_F(ServerTest, HighPriorityDeadlineAndCancelHoldWhileWaiting) {
   for (auto& pending : taken) EXPECT_TRUE(pending.reply.get());
 }
 
+TEST_F(ServerTest, NoMoreWaitInThePipelineThanKeepItBusy) {
+  add_model("wait", "y");
+  start();
+  std::vector<Pending> earlier;
+  for (int i = 0; i < 60; ++i) earlier.push_back(infer(request("wait", 0)));
+  EXPECT_GE(server_->statistics("wait", "")->at(0).waiting, 50U);
+  auto late = request("wait", 1);
+  late.deadline = Clock::now() + milliseconds(5);
+  EXPECT_EQ(error_of(std::move(late)).code, Code::kDeadlineExceeded) << "while all wait";
+  auto urgent = request("wait", 4);
+  urgent.priority = pipeline::Priority::kHigh;
+  auto high = infer(std::move(urgent));
+  barrier_.allow(10);
+  ASSERT_EQ(high.reply.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  barrier_.open();
+  for (auto& pending : earlier) EXPECT_TRUE(pending.reply.get());
+  EXPECT_TRUE(high.reply.get());
+  const auto counted = server_->statistics("wait", "")->at(0);
+  EXPECT_GT(counted.queue.ns, counted.compute_infer.ns);
+}
+
 TEST(ReadInputs, RefusesTruthValuesThatAreNeitherZeroNorOne) {
   Interface interface;
   const std::array<std::int64_t, 1> dims = {3};
