@@ -71,7 +71,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(models: list[str]) -> Iterator[Server]:
-    server = Server(*models, "--max-waiting", "8", "--max-sequences", "3")
+    server = Server(*models, "--max-waiting", "48", "--max-sequences", "3")
     yield server
     assert server.end() == 0, server.errors
 
