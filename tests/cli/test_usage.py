@@ -348,6 +348,7 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
         (["bench", "m.onnx", "--duration", "5"], "unknown option '--duration'; did you mean '--seconds'?; see"),
         (["run", "m.onnx", "--batch-size", "4"], "unknown option '--batch-size'; did you mean '--batch'?; see"),
         (["serve", "m.onnx", "--port", "1"], "unknown option '--port'; did you mean '--listen' or '--http'?; see"),
+        (["build", "m.onnx", "--database", "d"], "unknown option '--database'; did you mean '--costs'?; see"),
         (["explain", "p", "--fps", "30"], "unknown option '--fps'; see"),
         (["run"], "or a model (.onnx), which runs as one replica for each CPU, as in 'penstock run"),
         (["run", "m.onnx", "--minutes", "1"], "unknown option '--minutes'; see 'penstock run --help'"),

@@ -154,6 +154,7 @@ std::string called_elsewhere(const std::string& option, const std::vector<std::s
                                                 {"--duration", "--seconds"},
                                                 {"--iterations", "--frames"},
                                                 {"--batch-size", "--batch"},
+                                                {"--database", "--costs"},
                                                 {"--host", "--listen"},
                                                 {"--grpc", "--listen"},
                                                 {"--port", "--listen"},
@@ -187,7 +188,7 @@ std::string message_of_surplus(const std::string& given, const CLI::App& command
   for (const auto* option : command.get_options()) {
     for (const auto& known : option->get_lnames()) names.push_back("--" + known);
   }
-  for (const auto& hint : {takers_of(name, app), called_elsewhere(name, names),
+  for (const auto& hint : {called_elsewhere(name, names), takers_of(name, app),
                            did_you_mean(name, names), plural_of_others(name, app)}) {
     if (!hint.empty()) return concat("unknown option '", name, "'", hint);
   }
