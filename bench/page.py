@@ -4,11 +4,11 @@ pictures a second it has while it is moved and zoomed.
 
     bench/page.py [--nodes N] [--seconds S]
 
-The pages are of made-up networks: residual blocks, transformer blocks, and blocks of which no two are alike; each
-folded where it can be, and with all of its operators. "drawn" counts from the page's start to its first picture,
-"unfolded" from the click to the picture. "moved" and "zoomed": pictures a second, the mean and the longest that one
-took, while the drawing is changed for each picture; "all": zoomed out to where most operators are seen, "near": to
-where they are read.
+The pages are of made-up networks: residual blocks, transformer blocks, blocks of which no two are alike, nodes that
+read any of the last ones, and blocks whose nodes read all before them; each folded where it can be, and with all of
+its operators. "drawn" counts from the page's start to its first picture, "unfolded" from the click to the picture.
+"moved" and "zoomed": pictures a second, the mean and the longest that one took, while the drawing is changed for each
+picture; "all": zoomed out to where most operators are seen, "near": to where they are read.
 Left out: the start of the browser, and what a graphics card would do."""
 
 import argparse
@@ -83,7 +83,7 @@ def main() -> int:
         folder = Path(name)
         package = made_up.package_of(PENSTOCK, folder)
         browser = playwright.chromium.launch(executable_path=chromium)
-        for kind in ("residual", "transformer", "irregular"):
+        for kind in ("residual", "transformer", "irregular", "tangled", "dense"):
             file = made_up.write_page(PENSTOCK, package, made_up.report(kind, arguments.nodes), folder / f"{kind}.html")
             page = browser.new_page(viewport={"width": 1400, "height": 900})
             page.goto(file.as_uri())

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import numpy as np
 import onnx
@@ -307,6 +308,23 @@ def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
             process.kill()
     assert process.returncode == 128 + ends
     assert "interrupted while a call still ran, of an engine or a function; ended without it" in told
+
+
+def test_what_did_not_run_before_an_interrupt_has_no_figures(program, package):
+    command = [program, "bench", package, "--seconds", "1000", "--page", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while "page at" not in process.stderr.readline():
+                pass
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            told, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    rows = {line.split()[0]: line.split() for line in reversed(told.splitlines()) if line}
+    assert "median of 1 round, taken in turn; latency is push to pop (interrupted)" in told
+    assert float(rows["penstock"][1]) > 0
+    assert rows["onnxruntime"][1:6] == ["-"] * 5
 
 
 def test_a_machine_that_is_not_here_is_not_measured(penstock, package):

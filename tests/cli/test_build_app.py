@@ -108,6 +108,10 @@ def test_an_application_becomes_one_package(well, penstock, app, frames, tmp_pat
     made = np.stack([found[key] for key in sorted(found.files)])
     np.testing.assert_allclose(made, loop_of(x), rtol=1e-5)
     assert well("verify", "app.penstock", *given, "--json").json["ok"] is True
+    networks = {one["node"]: one for one in well("explain", "app.penstock", "--json").json["networks"]}
+    assert {name: one["model"] for name, one in networks.items()} == {"net": "double.onnx", "keep": "keeper.onnx"}
+    assert {node["op"] for node in networks["net"]["nodes"]} == {"Mul", "Relu"}
+    assert all(one["parts"] and one["simple"] and one["ways"] for one in networks.values())
     told = well("explain", "app.penstock").out
     assert "as it is written" in told and "scale" in told and report["chosen"] in told
     assert "how far from the limit: not known: no operation and no byte of a frame is counted\n" in told
@@ -149,6 +153,7 @@ def test_a_built_package_stands_in_an_application(well, double, frames, tmp_path
     file = write(tmp_path, {"inputs": {"image": "f32[4]"}, "nodes": nodes, "outputs": {"y": "net.y"}})
     report = well("build", file, "-o", "app.penstock", "--budget", "2s", "--json", *frames[1]).json
     assert report["notes"] == []  # Nothing was built again.
+    assert [(one["node"], one["model"]) for one in report["networks"]] == [("net", "double.onnx")]
     well("run", "app.penstock", *frames[1], "--output", "out.npz")
     found = np.load(tmp_path / "out.npz")
     np.testing.assert_allclose(np.stack([found[key] for key in sorted(found.files)]), 6 * frames[0], rtol=1e-6)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import pytest
+from conftest import save_chain
 
 COMMANDS = "show split plan run bench verify devices backends functions costs token up down completion".split()
 
@@ -339,6 +340,17 @@ def test_an_unknown_command_is_named_beside_those_there_are(penstock):
             ["verify", "p", "--constant", "n=1"],
             "option '--constant'; 'build', 'bench', 'run', 'show', 'split', 'plan', 'serve', 'worker' take it; see",
         ),
+        (
+            ["run", "m.onnx", "--device", "cpu:0"],
+            "option '--device'; did you mean '--devices'? 'build', 'split', 'plan' take it; see",
+        ),
+        (["run", "m.onnx", "--fps", "30"], "unknown option '--fps'; did you mean '--rate'?; see"),
+        (["bench", "m.onnx", "--duration", "5"], "unknown option '--duration'; did you mean '--seconds'?; see"),
+        (["run", "m.onnx", "--batch-size", "4"], "unknown option '--batch-size'; did you mean '--batch'?; see"),
+        (["serve", "m.onnx", "--port", "1"], "unknown option '--port'; did you mean '--listen' or '--http'?; see"),
+        (["build", "m.onnx", "--database", "d"], "unknown option '--database'; did you mean '--costs'?; see"),
+        (["explain", "p", "--fps", "30"], "unknown option '--fps'; see"),
+        (["run"], "or a model (.onnx), which runs as one replica for each CPU, as in 'penstock run"),
         (["run", "m.onnx", "--minutes", "1"], "unknown option '--minutes'; see 'penstock run --help'"),
         (["plan", "m.onnx", "--workload", "w.json"], "'model' and '--workload' do not go together: give one of them; "),
         (["help"], "no command 'help'; see 'penstock --help'"),
@@ -379,6 +391,19 @@ def test_what_is_misspelt_is_named_beside_what_it_may_have_meant(penstock, comma
     refused = penstock(*command)
     assert refused.code == 2
     assert found in refused.error
+
+
+def test_a_model_in_the_place_of_something_else_is_told_what_to_do(penstock, tmp_path):
+    save_chain(tmp_path)
+    refused = penstock("explain", "chain.onnx")
+    assert refused.code == 1
+    assert "found a model; build it, and explain that: 'penstock build chain.onnx -o model.penstock'" in refused.error
+    refused = penstock("top", "chain.onnx")
+    assert refused.code == 2 and "found the file 'chain.onnx'; 'penstock run chain.onnx --page' tells" in refused.error
+    refused = penstock("run", "https://example.com/m.onnx")
+    assert refused.code == 1 and "expected a file or folder, found an address; download it first" in refused.error
+    refused = penstock("serve", ".")
+    assert refused.code == 1 and "'.': no model's name follows from this path; write NAME=." in refused.error
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,19 @@ def irregular_block(nodes: Nodes, x: int, chance: random.Random) -> int:
     return add(nodes, "Concat", branches)
 
 
+def tangled_node(nodes: Nodes, chance: random.Random) -> int:
+    """Reads several of the last ones, wherever they are: no placement keeps such edges apart."""
+    near = range(max(0, len(nodes) - 50), len(nodes))
+    sources = chance.sample(near, min(len(near), chance.randint(2, 6)))
+    return add(nodes, chance.choice(["Conv", "Relu", "Add"]), sorted(sources))
+
+
+def dense_node(nodes: Nodes) -> int:
+    """Reads all nodes of its block before it, as DenseNet's do."""
+    block = len(nodes) - len(nodes) % 40
+    return add(nodes, "Conv", list(range(max(0, block - 1), len(nodes))))
+
+
 def network(kind: str, count: int) -> Nodes:
     chance = random.Random(7)
     nodes: Nodes = []
@@ -52,6 +65,10 @@ def network(kind: str, count: int) -> Nodes:
             x = residual_block(nodes, x)
         elif kind == "transformer":
             x = transformer_block(nodes, x)
+        elif kind == "tangled":
+            x = tangled_node(nodes, chance)
+        elif kind == "dense":
+            x = dense_node(nodes)
         else:
             x = irregular_block(nodes, x, chance)
     del nodes[count:]
@@ -116,7 +133,7 @@ def report(kind: str = "transformer", count: int = 62, **changes) -> dict:
     nodes = network(kind, count)
     rate = 1.6 / sum(node["seconds"] for node in nodes)
     return {
-        "version": 7,
+        "version": 8,
         "model": f"{kind}.onnx",
         "goal": "throughput",
         "devices": ["cpu:0", "cpu:1"],
@@ -139,7 +156,34 @@ def report(kind: str = "transformer", count: int = 62, **changes) -> dict:
         "notes": ["left out: other: it is <i>not there</i>"],
         "nodes": nodes,
         "trace": trace(),
+        "networks": [],
     } | changes
+
+
+def application(chosen: str = "planned", **changes) -> dict:
+    """Of two networks and a function; one of the networks stands in two stages."""
+    nodes = []
+    for i, (name, op) in enumerate(
+        [("crop", "function"), ("detect/0", "network"), ("detect/1", "network"), ("landmarks", "network")]
+    ):
+        backend = "function" if op == "function" else "openvino"
+        inputs = [i - 1] if i else []
+        node = {"name": name, "op": op, "inputs": inputs, "stage": i, "backend": backend, "seconds": 1e-3}
+        nodes.append(node | {"limit_seconds": 0})
+    parts = []
+    for node in nodes:
+        part = {"stage": node["stage"], "backend": node["backend"], "nodes": [node["stage"]], "trials": []}
+        part |= {"seconds": 0, "limit_seconds": 0, "bound": "", "label": node["name"]}
+        parts.append(part | {"reason": "1000 us a frame, on cpu:0"})
+    networks = [
+        {"node": "detect"} | report("residual", 21),
+        {"node": "landmarks"} | report("transformer", 62),
+    ]
+    simple = [way("as it is written", 300), way("overlap only", 250), way("penstock", 500)]
+    made = {"model": "app.yaml", "chosen": chosen, "nodes": nodes, "parts": parts, "networks": networks}
+    made |= {"ways": [*simple[:2], way("planned", 500)], "simple": simple, "period_seconds": 2e-3}
+    made |= {"limit": limit(1.0) | {"seconds": 0, "handovers": []}, "lower_bound_seconds": 0}
+    return report(**(made | changes))
 
 
 def package_of(program: Path, folder: Path) -> Path:

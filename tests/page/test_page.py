@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_up import limit, report, way
+from made_up import application, limit, report, way
 
 ROOT = Path(__file__).resolve().parents[2]
 # Regions that show less than all that is in them; the timeline may.
@@ -424,6 +424,93 @@ def test_partitions_lead_to_their_operators(page):
     assert data(page, "selected") == "16"
 
 
+def showing(page) -> str:
+    return page.locator("#shown option:checked").inner_text()
+
+
+def test_one_network_has_nothing_to_choose(page):
+    assert page.locator("#shown").count() == 0
+
+
+def test_an_application_shows_how_each_of_its_networks_was_built(open_page):
+    page = open_page(application())
+    assert page.locator("#shown option").all_inner_texts() == [
+        "the application",
+        "network detect: residual.onnx",
+        "network landmarks: transformer.onnx",
+    ]
+    assert data(page, "boxes") == "4" and "app.yaml" in page.locator("h1").inner_text()
+    for index, boxes in ((1, "21"), (2, "62")):
+        page.select_option("#shown", index=index)
+        assert data(page, "boxes") == boxes
+        assert page.locator("main").count() == 1 and page.locator("#drawing").count() == 1
+        assert page.locator("#section-simple-ways .bars li").count() == 3
+        assert "± 2.0 %" in page.locator("#section-simple-ways").inner_text()
+        assert "Chosen: two stages" in page.locator("header").inner_text()
+        find(page, "conv_0")
+        assert "33 % less time" in details(page) and "95 % within" in details(page)
+        page.click("[aria-label='Zoom in']")
+        page.click("#cut-after")
+        assert page.input_value("#what-way") == "cuts"
+    page.select_option("#shown", index=0)
+    assert data(page, "boxes") == "4" and "Chosen: planned" in page.locator("header").inner_text()
+
+
+def test_a_network_of_an_application_leads_to_its_build(open_page):
+    page = open_page(application())
+    page.focus("#drawing")
+    page.keyboard.press("Home")
+    assert "function" in details(page) and page.locator("#own-build").count() == 0
+    for node, name, boxes in (("detect/1", "detect", "21"), ("landmarks", "landmarks", "62")):
+        find(page, node)
+        page.focus("#own-build")
+        page.keyboard.press("Enter")
+        assert data(page, "boxes") == boxes and showing(page).startswith(f"network {name}:")
+        assert page.evaluate("() => document.activeElement.id") == "shown"
+        find(page, "conv_0")
+        assert page.locator("#own-build").count() == 0
+        page.select_option("#shown", index=0)
+
+
+def test_keys_act_once_after_networks_were_chosen(open_page):
+    page = open_page(application())
+    for index in (1, 2, 0, 1):
+        page.select_option("#shown", index=index)
+    page.focus("#drawing")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    assert data(page, "selected") == "4"  # The Add, straight below.
+    before = camera(page)
+    page.keyboard.press("+")
+    assert camera(page)[2] == pytest.approx(1.25 * before[2], rel=0.01)
+    page.keyboard.press("/")
+    assert page.evaluate("() => document.activeElement.id") == "search"
+
+
+def test_builds_that_the_plan_does_not_use_are_told(open_page):
+    hint = "faster with the networks as the application has them"
+    assert hint not in open_page(application()).locator("header").inner_text()
+    assert hint in open_page(application(chosen="as it is written")).locator("header").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_the_choice_of_a_network_fits_and_is_accessible(open_page, scheme, width):
+    page = open_page(application(), color_scheme=scheme, viewport={"width": width, "height": 900})
+    long = application()
+    long["networks"][0] |= {"node": "detect" * 12, "model": "residual" * 12}
+    for index in range(3):
+        page.select_option("#shown", index=index)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert page.evaluate(CUT_OFF) == []
+        assert violations(page) == []
+    page.select_option("#shown", index=0)
+    find(page, "detect/0")
+    assert violations(page) == []
+    page = open_page(long, viewport={"width": width, "height": 900})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
 def test_the_dark_has_colours_of_its_own(open_page):
     ground = "() => getComputedStyle(document.body).backgroundColor"
     light, dark = (open_page(report(), color_scheme=scheme) for scheme in ("light", "dark"))
@@ -455,10 +542,11 @@ def test_a_finger_selects(open_page):
     assert data(page, "selected") == "0"
 
 
-@pytest.mark.parametrize("kind", ["residual", "transformer", "irregular"])
+@pytest.mark.parametrize("kind", ["residual", "transformer", "irregular", "tangled", "dense"])
 def test_five_thousand_operators_are_drawn_and_searched(open_page, kind):
     page = open_page(report(kind, 5000))
-    if kind != "irregular":
+    assert int(page.get_attribute("#drawing", "data-drawn")) < 10_000  # About one second on a machine that is idle.
+    if kind not in ("irregular", "tangled"):
         assert int(data(page, "boxes")) < 100  # Folded at first.
         page.click("[aria-label='Unfold all repeated blocks']")
     assert int(data(page, "boxes")) > 4900

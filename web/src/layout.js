@@ -1,14 +1,18 @@
 // Where boxes lie: in layers from the top. The network is cut where one value (or few) goes from what is above to
-// what is below; d3-dag lays out each piece, equal pieces once. So thousands of nodes take well under a second.
+// what is below; d3-dag lays out each piece, equal pieces once, and layers.js what would take it too long. So
+// thousands of nodes take about a second.
 import { coordGreedy, coordSimplex, decrossTwoLayer, graphConnect, layeringLongestPath, sugiyama } from "d3-dag";
+import { bendsOf, placeInLayers } from "./layers.js";
 
 export const kWidth = 132,
   kHeight = 32;
 const kGapX = 18,
   kGapY = 26;
+const kStep = { x: kWidth + kGapX, y: kHeight + kGapY };
 const kFar = 30; // Layers; an edge over more is drawn past the others and moves no box.
 const kMost = 90; // Boxes of a piece, about.
 const kGuests = 3; // Boxes above a piece that may stand in it for the sake of their edges.
+const kEffort = 40000; // Of d3-dag for all pieces, about a second; each has an equal share.
 const kSimplex = 40; // Boxes of a piece up to which coordinates are the best ones.
 
 function ranksOf(boxes) {
@@ -58,7 +62,7 @@ function arrange(count, edges) {
     .layering(layeringLongestPath())
     .decross(decrossTwoLayer().passes(6))
     .coord(count <= kSimplex ? coordSimplex() : coordGreedy());
-  const { width, height } = layout(graph);
+  const { width } = layout(graph);
   const places = new Array(count),
     bends = new Map();
   for (const node of graph.nodes()) places[Number(node.data)] = { x: node.x - width / 2, y: node.y };
@@ -68,11 +72,24 @@ function arrange(count, edges) {
       link.points.map(([x, y]) => [x - width / 2, y]),
     );
   }
-  return { places, bends, height };
+  return { places, bends };
+}
+
+/** Places of each piece, by its key. What costs more than its share of d3-dag's time is placed in a quicker way. */
+function arrangeAll(all) {
+  const distinct = new Map(all.map((piece) => [piece.key, piece])),
+    arranged = new Map();
+  for (const [key, { ids, edges }] of distinct) {
+    const count = ids.length,
+      effort = (count + bendsOf(count, edges)) ** 2 / count;
+    const isQuick = effort > kEffort / distinct.size;
+    arranged.set(key, isQuick ? placeInLayers(count, edges, kStep) : arrange(count, edges));
+  }
+  return arranged;
 }
 
 /** One piece with the boxes above it that few of its edges come from. */
-function placeOne(boxes, [begin, end], isFar, cache) {
+function pieceOf(boxes, [begin, end], isFar) {
   const above = new Set();
   for (let i = begin; i < end; ++i)
     for (const input of boxes[i].inputs) if (input < begin && !isFar(input, i)) above.add(input);
@@ -84,23 +101,21 @@ function placeOne(boxes, [begin, end], isFar, cache) {
     for (const input of boxes[i].inputs)
       if (local.has(input) && !isFar(input, i)) edges.push([local.get(input), local.get(i)]);
   }
-  const key = `${ids.length}:${edges.join(" ")}`;
-  if (!cache.has(key)) cache.set(key, arrange(ids.length, edges));
-  return { arranged: cache.get(key), ids, guests: guests.length, edges };
+  return { ids, guests: guests.length, edges, key: `${ids.length}:${edges.join(" ")}` };
 }
 
 /** How far a piece has to go sideways to lie below what it reads. */
-function shiftOf(boxes, piece, xs, isFar) {
+function shiftOf(boxes, piece, places, xs, isFar) {
   let sum = 0,
     count = 0;
   piece.ids.forEach((id, i) => {
-    if (i < piece.guests) [sum, count] = [sum + xs[id] - piece.arranged.places[i].x, count + 1];
+    if (i < piece.guests) [sum, count] = [sum + xs[id] - places[i].x, count + 1];
   });
   if (count > 0) return sum / count;
   piece.ids.forEach((id, i) => {
     for (const input of boxes[id].inputs) {
       if (input >= piece.ids[0] || isFar(input, id)) continue;
-      [sum, count] = [sum + xs[input] - piece.arranged.places[i].x, count + 1];
+      [sum, count] = [sum + xs[input] - places[i].x, count + 1];
     }
   });
   return count > 0 ? sum / count : 0;
@@ -111,14 +126,14 @@ export function layOut(boxes) {
   const ranks = ranksOf(boxes),
     isFar = (from, to) => ranks[to] - ranks[from] > kFar;
   const xs = new Float64Array(boxes.length),
-    ys = new Float64Array(boxes.length),
-    cache = new Map();
-  const edges = [];
+    ys = new Float64Array(boxes.length);
+  const all = pieces(boxes, isFar).map((interval) => pieceOf(boxes, interval, isFar)),
+    arranged = arrangeAll(all),
+    edges = [];
   let top = 0;
-  for (const interval of pieces(boxes, isFar)) {
-    const piece = placeOne(boxes, interval, isFar, cache),
-      { places, bends } = piece.arranged;
-    const shift = shiftOf(boxes, piece, xs, isFar);
+  for (const piece of all) {
+    const { places, bends } = arranged.get(piece.key);
+    const shift = shiftOf(boxes, piece, places, xs, isFar);
     const first = Math.min(...piece.ids.slice(piece.guests).map((_, i) => places[i + piece.guests].y)) - kHeight / 2;
     const down = top - first;
     piece.ids.forEach((id, i) => {
@@ -139,11 +154,12 @@ export function layOut(boxes) {
       top = Math.max(top, ys[id] + kHeight / 2 + kGapY);
     }
   }
+  const bends = edges.flatMap(({ points }) => points.slice(1, -1).map(([x]) => x));
   const reach = (values, grow) =>
     boxes.length === 0
       ? [0, 0]
       : [values.reduce((a, b) => Math.min(a, b)) - grow, values.reduce((a, b) => Math.max(a, b)) + grow];
-  const [left, right] = reach(xs, kWidth / 2),
+  const [left, right] = reach([...xs, ...bends], kWidth / 2),
     [upper, lower] = reach(ys, kHeight / 2);
   return { xs, ys, edges, left, right, upper, lower };
 }

@@ -66,7 +66,7 @@ export function makeView(main, model, { colors, describe, sentence }) {
     },
     canvas,
   );
-  const panel = make("aside", { id: "details", tabindex: -1, "aria-label": `Details of the selected ${model.what}` });
+  const panel = make("aside", { id: "details", tabindex: 0, "aria-label": `Details of the selected ${model.what}` });
   const said = make("div", { role: "status", class: "unseen", id: "said" });
   const body = make("div", { class: "network" }, window_, panel);
   main.append(body); // So that the window has its size.

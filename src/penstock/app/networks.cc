@@ -8,6 +8,7 @@
 
 #include "penstock/app/parts.h"
 #include "penstock/base/files.h"
+#include "penstock/session/identify.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
@@ -40,6 +41,11 @@ class Networks {
 
  private:
   Result<Node> build(const Node& node, double budget);
+  void keep(tune::Report network, const Node& node) {
+    network.node = node.name;
+    report_.networks.push_back(std::move(network));
+  }
+  void keep_earlier(const Node& node);
 
   const Tuning& tuning_;
   const plan::Package& written_;
@@ -69,7 +75,7 @@ Result<Node> Networks::build(const Node& node, double budget) {
                frames_of(tuning_, written_, recording_, node, graph, options.states));
   PENSTOCK_TRY(const auto folder, make_temporary_folder());
   options.output = *folder / "built";
-  PENSTOCK_TRY(const auto report,
+  PENSTOCK_TRY(auto report,
                elsewhere != nullptr
                    ? elsewhere->build(graph, options)
                    : tune::build_model(graph, options, tuning_.backends, tuning_.database));
@@ -80,6 +86,7 @@ Result<Node> Networks::build(const Node& node, double budget) {
   for (const auto& note : report.notes) {
     if (elsewhere != nullptr) report_.notes.push_back(concat("network '", node.name, "': ", note));
   }
+  keep(std::move(report), node);
   files_.push_back(folder);
   Node built = node;
   Network replaced;
@@ -88,12 +95,21 @@ Result<Node> Networks::build(const Node& node, double budget) {
   return built;
 }
 
+/// Of a network that was built before.
+void Networks::keep_earlier(const Node& node) {
+  const auto* network = std::get_if<Network>(&node.runs);
+  if (network == nullptr || identify(network->model) != FileKind::kPackage) return;
+  auto report = tune::read_report(network->model);
+  if (report) keep(*std::move(report), node);  // Others were not built.
+}
+
 /// Each by the share of the time that it takes as it is written.
 Result<BuiltNetworks> Networks::build_all() {
   std::vector<const Node*> open;
   std::map<const Node*, double> weights;
   double all = 0;
   for (const auto& node : tuning_.app.nodes) {
+    keep_earlier(node);
     if (!std::holds_alternative<Network>(node.runs) || is_fixed(node)) continue;
     open.push_back(&node);
     all += weights[&node] = std::max(recording_.seconds.at(node.name), 1e-6);

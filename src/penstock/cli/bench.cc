@@ -13,6 +13,7 @@
 #include "penstock/app/app.h"
 #include "penstock/base/quantile.h"
 #include "penstock/base/thread.h"
+#include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/inputs.h"
 #include "penstock/cli/interrupt.h"
@@ -365,20 +366,21 @@ std::string to_text(BenchReport& report) {
   for (auto& side : report.sides) {
     const double rate = median(side.rates);
     const bool is_ours = &side == &report.sides.front();
-    auto& latencies = side.latencies_ns;
-    table.add({side.name, number(rate, rate < 100 ? 2 : 0),
-               is_ours || rate <= 0 ? "" : number(ours / rate, 2) + " x",
-               duration(quantile(latencies, 0.5)), duration(quantile(latencies, 0.9)),
-               duration(quantile(latencies, 0.99)), duration(quantile(latencies, 1)),
-               std::to_string(side.in_flight), side.explain});
+    const auto latency = [&](double share) {
+      return side.latencies_ns.empty() ? "-" : duration(quantile(side.latencies_ns, share));
+    };
+    table.add({side.name, rate > 0 ? number(rate, rate < 100 ? 2 : 0) : "-",
+               is_ours || rate <= 0 ? "" : number(ours / rate, 2) + " x", latency(0.5),
+               latency(0.9), latency(0.99), latency(1), std::to_string(side.in_flight),
+               side.explain});
   }
   std::string text = concat(
       "model '", report.model, "' on cpu ", ranges(report.cpus),
       report.cpu_quota
           ? concat(" with the time of ", number(*report.cpu_quota, 2), " CPUs (cgroup quota)")
           : "",
-      ": median of ", report.sides.front().rates.size(),
-      " rounds, taken in turn; latency is push to pop", report.interrupted ? " (interrupted)" : "",
+      ": median of ", counted(report.sides.front().rates.size(), "round"),
+      ", taken in turn; latency is push to pop", report.interrupted ? " (interrupted)" : "",
       "\n\n");
   text += table.print() + "\n" + stage_table(report.stats);
   for (const auto& missing : report.missing) text += "\nnot measured: " + missing + "\n";

@@ -33,6 +33,10 @@ Status check_built(const std::filesystem::path& path) {
   if (kind == FileKind::kApplication) {
     return refuse("an application; build it, and explain that");
   }
+  if (kind == FileKind::kModel && path.extension() == ".onnx") {
+    return refuse(concat("a model; build it, and explain that: 'penstock build ", path.string(),
+                         " -o model.penstock'"));
+  }
   if (kind == FileKind::kModel) {
     return refuse("another file; of a model, 'penstock build' makes one");
   }

@@ -1,5 +1,6 @@
 // The `penstock` command.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -146,6 +147,33 @@ std::string takers_of(const std::string& option, const CLI::App& app) {
   return concat("; '", join(takers, "', '"), takers.size() == 1 ? "' takes it" : "' take it");
 }
 
+/// What other programs call an option that the command has: "; did you mean '--rate'?".
+std::string called_elsewhere(const std::string& option, const std::vector<std::string>& names) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr auto kOthers = std::to_array<Pair>({{"--fps", "--rate"},
+                                                {"--duration", "--seconds"},
+                                                {"--iterations", "--frames"},
+                                                {"--batch-size", "--batch"},
+                                                {"--database", "--costs"},
+                                                {"--host", "--listen"},
+                                                {"--grpc", "--listen"},
+                                                {"--port", "--listen"},
+                                                {"--port", "--http"}});
+  std::vector<std::string> found;
+  for (const auto& [theirs, ours] : kOthers) {
+    const bool known = std::ranges::find(names, ours) != names.end();
+    if (theirs == option && known) found.push_back(concat("'", ours, "'"));
+  }
+  return found.empty() ? "" : "; did you mean " + join(found, " or ") + "?";
+}
+
+/// One letter beside an option of other commands: "; did you mean '--devices'? 'plan' takes it".
+std::string plural_of_others(const std::string& option, const CLI::App& app) {
+  const auto other = option.ends_with('s') ? option.substr(0, option.size() - 1) : option + "s";
+  const auto takers = takers_of(other, app);
+  return takers.empty() ? "" : concat("; did you mean '", other, "'?", takers.substr(1));
+}
+
 /// Of what a command does not take: an option that it lacks may be another command's, or misspelt.
 std::string message_of_surplus(const std::string& given, const CLI::App& command,
                                const CLI::App& app) {
@@ -160,8 +188,11 @@ std::string message_of_surplus(const std::string& given, const CLI::App& command
   for (const auto* option : command.get_options()) {
     for (const auto& known : option->get_lnames()) names.push_back("--" + known);
   }
-  const auto takers = takers_of(name, app);
-  return concat("unknown option '", name, "'", takers.empty() ? did_you_mean(name, names) : takers);
+  for (const auto& hint : {called_elsewhere(name, names), takers_of(name, app),
+                           did_you_mean(name, names), plural_of_others(name, app)}) {
+    if (!hint.empty()) return concat("unknown option '", name, "'", hint);
+  }
+  return concat("unknown option '", name, "'");
 }
 
 /// Of "-output", which CLI11 reads as "-o utput". Empty: there is none such.

@@ -286,7 +286,7 @@ void add_server(CLI::App* command, ServeOptions& options) {
       ->add_option(
           "models", options.all.models,
           "[NAME[:VERSION]=]PATH of a package (a folder or .zip), an application (.yaml) or "
-          "a model (.onnx); default: the file's name, version 1")
+          "a model (.onnx); NAME is the file's and VERSION 1 where they are not said")
       ->required(!options.worker);
   add_list(
       command, "--constant", options.constants,

@@ -31,8 +31,8 @@ Result<pipeline::Options> completed(pipeline::Options options, const SourceArgum
 void add_source_options(CLI::App* command, SourceArguments& arguments) {
   command
       ->add_option("file", arguments.file,
-                   "A package (a folder or .zip), an application (.yaml), or a model (.onnx): one "
-                   "replica for each CPU")
+                   "A package (a folder or .zip), an application (.yaml), or a model (.onnx), "
+                   "which runs as one replica for each CPU")
       ->required();
   add_import_options(command, arguments.import);
   add_backend_options(command, arguments.engine);
@@ -44,6 +44,10 @@ void add_source_options(CLI::App* command, SourceArguments& arguments) {
 Status check_there(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored)) return {};
+  if (file.string().find("://") != std::string::npos) {
+    return not_found("'", file.string(),
+                     "': expected a file or folder, found an address; download it first");
+  }
   return not_found("'", file.string(),
                    "': no such file or folder; expected a package (a folder or .zip), an "
                    "application (.yaml) or a model (.onnx)",

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,6 +42,18 @@ std::string bare(std::string address) {
   constexpr std::string_view kScheme = "http://";
   if (address.starts_with(kScheme)) address.erase(0, kScheme.size());
   return address.substr(0, address.find('/'));
+}
+
+/// What is given may be what runs, which has an address only while it does.
+Status check_address(const std::string& text) {
+  const auto address = split_address(bare(text));
+  if (address) return {};
+  std::error_code ignored;
+  if (std::filesystem::exists(text, ignored)) {
+    return invalid_argument("expected the address of a pipeline that runs, found the file '", text,
+                            "'; 'penstock run ", text, " --page' tells the address");
+  }
+  return address.error();
 }
 
 Result<std::vector<http::Header>> headers_of(const TopOptions& options) {
@@ -325,8 +338,7 @@ extern "C" void penstock_declare_top_options(CLI::App& command, penstock::cli::A
   command.footer(kTopFooter);
   command.add_option("address", options->address, "HOST:PORT of the page, or its address")
       ->capture_default_str()
-      ->check(
-          taken_by([](const std::string& text) { return penstock::split_address(bare(text)); }));
+      ->check(taken_by(check_address));
   command.add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(positive_number());

@@ -83,6 +83,11 @@ Result<ModelSource> parse_source(const std::string& text) {
     if (path.stem().extension() == ".penstock") source.name = path.stem().stem().string();
   }
   if (auto named = check_model_name(source.name); !named) {
+    if (equals == std::string::npos) {
+      return invalid_argument(
+          "'", printable(text),
+          "': no model's name follows from this path; write NAME=", printable(text));
+    }
     return std::move(named).error().within("'" + printable(text) + "'");
   }
   return source;

@@ -136,6 +136,8 @@ struct Report {
   TraceReport trace;
   LimitReport limit;
   std::vector<std::string> notes;  ///< Failures, refusals, budgets: one sentence each.
+  std::string node;                ///< Of an application, whose network this is the build of.
+  std::vector<Report> networks;    ///< Of an application, by itself; these have none.
 
   /// Of the measured period over the bound; 0: no bound.
   [[nodiscard]] double gap() const {

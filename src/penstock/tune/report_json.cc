@@ -21,7 +21,7 @@ namespace penstock::tune {
 
 namespace {
 
-constexpr int kVersion = 7;
+constexpr int kVersion = 8;
 constexpr int kOldest = 3;  ///< That is read.
 
 using Json = nlohmann::ordered_json;
@@ -205,9 +205,8 @@ Comparison Comparison::of(std::vector<WayReport> listed) {
   return comparison;
 }
 
-std::string to_json(const Report& report) {
-  Json json = {{"version", kVersion},
-               {"model", report.model},
+static Json content_of(const Report& report) {
+  Json json = {{"model", report.model},
                {"goal", report.goal},
                {"devices", report.devices},
                {"chosen", report.chosen},
@@ -225,6 +224,17 @@ std::string to_json(const Report& report) {
                {"notes", report.notes},
                {"nodes", report.nodes},
                {"trace", report.trace}};
+  return json;
+}
+
+std::string to_json(const Report& report) {
+  Json json = {{"version", kVersion}};
+  json.update(content_of(report));
+  auto& networks = json["networks"] = Json::array();
+  for (const auto& network : report.networks) {
+    networks.push_back({{"node", network.node}});
+    networks.back().update(content_of(network));
+  }
   make_finite(json);
   return json.dump(1) + "\n";
 }
@@ -239,22 +249,22 @@ static Status check_index(int index, std::size_t count, const std::string& place
                     ": expected an integer from 0 to below ", count, ", found ", index);
 }
 
-static Status check(const Report& report) {
+/// `within`: "networks[0]." of a network's
+static Status check(const Report& report, const std::string& within = {}) {
   if (report.goal != "throughput" && report.goal != "latency") {
-    return make_error(Code::kDataLoss,
-                      "build.json: goal: expected 'throughput' or 'latency', found '", report.goal,
-                      "'");
+    return make_error(Code::kDataLoss, "build.json: ", within,
+                      "goal: expected 'throughput' or 'latency', found '", report.goal, "'");
   }
   const auto count = report.nodes.size();  // Nor are there more stages: each has a node.
   for (std::size_t i = 0; i < count; ++i) {
-    const auto place = concat("nodes[", i, "]");
+    const auto place = concat(within, "nodes[", i, "]");
     PENSTOCK_CHECK_OK(check_index(report.nodes[i].stage, count, place + ".stage"));
     for (const int input : report.nodes[i].inputs) {
       PENSTOCK_CHECK_OK(check_index(input, i, place + ".inputs"));
     }
   }
   for (std::size_t i = 0; i < report.parts.size(); ++i) {
-    const auto place = concat("parts[", i, "]");
+    const auto place = concat(within, "parts[", i, "]");
     PENSTOCK_CHECK_OK(check_index(report.parts[i].stage, count, place + ".stage"));
     for (const int node : report.parts[i].nodes) {
       PENSTOCK_CHECK_OK(check_index(node, count, place + ".nodes"));
@@ -262,9 +272,12 @@ static Status check(const Report& report) {
   }
   for (std::size_t i = 0; i < report.limit.handovers.size(); ++i) {
     const auto& handover = report.limit.handovers[i];
-    const auto place = concat("limit.handovers[", i, "]");
+    const auto place = concat(within, "limit.handovers[", i, "]");
     PENSTOCK_CHECK_OK(check_index(handover.from, report.parts.size(), place + ".from"));
     PENSTOCK_CHECK_OK(check_index(handover.to, report.parts.size(), place + ".to"));
+  }
+  for (std::size_t i = 0; i < report.networks.size(); ++i) {
+    PENSTOCK_CHECK_OK(check(report.networks[i], concat("networks[", i, "].")));
   }
   return {};
 }
@@ -298,6 +311,15 @@ static void read_fields(const plan::Field& root, std::int64_t version, Report& r
   member("limit", report.limit, 6);
 }
 
+static void read_networks(const plan::Field& root, std::int64_t version, Report& report) {
+  if (version < 8) return;
+  root.at("networks").each([&](const plan::Field& one) {
+    auto& network = report.networks.emplace_back();
+    network.node = one.at("node").string();
+    read_fields(one, version, network);
+  });
+}
+
 /// \error kDataLoss, kFailedPrecondition  as report_from_json()
 static Result<Report> report_of(const plan::Json& json) {
   std::optional<Error> error;
@@ -309,6 +331,7 @@ static Result<Report> report_of(const plan::Json& json) {
   }
   Report report;
   if (!error) read_fields(root, version, report);
+  if (!error) read_networks(root, version, report);
   if (!error) return report;
   error->code = Code::kDataLoss;
   return *std::move(error);

@@ -67,6 +67,38 @@ TEST(ReportTest, ComesBackFromItsText) {
   EXPECT_EQ(again->ways[1].failure, "wrong output: 'y' of frame 0");
 }
 
+Report application() {
+  auto report = example();
+  auto network = example();
+  network.node = "detect";
+  network.model = "detect.onnx";
+  report.networks = {network};
+  return report;
+}
+
+TEST(ReportTest, KeepsTheNetworksOfAnApplication) {
+  const auto text = to_json(application());
+  const auto again = report_from_json(text);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(to_json(*again), text);
+  ASSERT_EQ(again->networks.size(), 1U);
+  EXPECT_EQ(again->networks[0].node, "detect");
+  EXPECT_EQ(again->networks[0].model, "detect.onnx");
+  EXPECT_EQ(again->networks[0].parts[0].trials[0].backend, "one");
+}
+
+TEST(ReportTest, NamesTheNetworkThatIsDamaged) {
+  auto report = application();
+  report.networks[0].nodes[1].stage = 9;
+  EXPECT_EQ(report_from_json(to_json(report)).error().message(),
+            "build.json: networks[0].nodes[1].stage: expected an integer from 0 to below 2, "
+            "found 9");
+  auto json = nlohmann::json::parse(to_json(application()));
+  json["networks"][0].erase("node");
+  EXPECT_EQ(report_from_json(json.dump()).error().message(),
+            "build.json: networks[0].node: missing");
+}
+
 TEST(BuildTest, WhereTheSystemHasNoThreadThatIsSaid) {
   const TemporaryFolder folder;
   Options options;
@@ -109,7 +141,7 @@ TEST(ReportTest, RefusesWhatIsNoReport) {
   const auto error = [](const char* text) { return report_from_json(text).error().message(); };
   EXPECT_THAT(error("{"), HasSubstr("build.json: "));
   EXPECT_THAT(error("{}"), HasSubstr("version"));
-  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3 to 7, found 99"));
+  EXPECT_THAT(error(R"({"version": 99})"), HasSubstr("expected version 3 to 8, found 99"));
 }
 
 TEST(ReportTest, NamesTheFieldThatIsDamaged) {
@@ -148,8 +180,7 @@ TEST(ReportTest, CanBeReadWhateverFiguresItHolds) {
 TEST(ReportTest, ReadsWhatOlderVersionsWrote) {
   auto json = nlohmann::json::parse(to_json(example()));
   json["version"] = 3;
-  json.erase("trace");
-  json.erase("limit");
+  for (const auto* later : {"trace", "limit", "networks"}) json.erase(later);
   for (auto& node : json["nodes"]) node.erase("limit_seconds");
   for (auto& part : json["parts"]) part.erase("bound");
   for (const auto* ways : {"ways", "simple"}) {
