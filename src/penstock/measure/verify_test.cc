@@ -42,7 +42,9 @@ class BurstTest : public ::testing::Test {
     pipeline_ = *std::move(started);
   }
 
-  VerifyReport judge(std::vector<std::size_t> bursts, std::size_t repeats) {
+  VerifyReport judge(
+      std::vector<std::size_t> bursts, std::size_t repeats,
+      std::function<bool()> out_of_time = [] { return false; }) {
     const auto frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0});
     auto report = verify({.pipeline = *pipeline_,
                           .reference = reference_,
@@ -52,6 +54,7 @@ class BurstTest : public ::testing::Test {
                           .frames = frames,
                           .bursts = std::move(bursts),
                           .repeats = repeats,
+                          .out_of_time = std::move(out_of_time),
                           .inputs = pipeline_->plan().inputs,
                           .bound = {}});
     EXPECT_TRUE(report) << report.error().message();
@@ -84,6 +87,15 @@ TEST_F(BurstTest, AreGivenUpAfterSoMany) {
   start();
   EXPECT_EQ(judge({1}, 0).frames, 1);
   EXPECT_EQ(judge({1}, 1).frames, 1 + 2);
+}
+
+TEST_F(BurstTest, DoNotGoOnOnceTheTimeIsOver) {
+  start();
+  EXPECT_EQ(judge({4}, 20, [] { return true; }).frames, 4) << "what must be judged is";
+  int left = 3;
+  const auto report = judge({1}, 20, [&] { return --left < 0; });
+  EXPECT_EQ(report.frames, 1 + 2) << "asked before each repeat, and before each frame";
+  EXPECT_FALSE(report.interrupted);
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ std::string to_json(const Entry& entry) {
               {"worst_ratio", entry.way.worst_ratio},
               {"failure", entry.way.failure},
               {"stage_seconds", entry.stage_seconds},
-              {"doubts", entry.doubts}}
+              {"doubts", entry.doubts},
+              {"unseen", entry.unseen}}
       .dump();
 }
 
@@ -80,6 +81,7 @@ bool read_json(const std::string& text, Entry& entry) {
     json.at("failure").get_to(read.way.failure);
     json.at("stage_seconds").get_to(read.stage_seconds);
     json.at("doubts").get_to(read.doubts);
+    json.at("unseen").get_to(read.unseen);
     entry = std::move(read);
     return true;
   } catch (const Json::exception&) {
@@ -254,6 +256,8 @@ Status Contest::measure(Entry& entry, plan::Package package) {
     entry.way.failure = judged.error().message();
     return {};
   }
+  if (judged->interrupted) return make_error(Code::kCancelled, "stopped");
+  entry.unseen = judged->warnings;
   const auto& verdict = judged->verdict;
   for (const auto& output : verdict.outputs) {
     const double ratio = std::min(output.worst_ratio, kMostRatio);

@@ -34,7 +34,8 @@ struct Entry {
   double ratio = 0;    ///< Of its score to that plan's.
   /// Why the judge is not sure of it: measure::Verdict::doubts().
   std::map<std::string, std::string> doubts;
-  bool lacks_room = false;  ///< It failed for want of room in the process, or of memory.
+  std::vector<std::string> unseen;  ///< Models that the gate did not run, each in a sentence.
+  bool lacks_room = false;          ///< It failed for want of room in the process, or of memory.
 };
 
 /// Nothing could stand beside it, though there were others.

@@ -258,7 +258,8 @@ Status make_gate(Context& context) {
   auto tolerance = Tolerance::of(context.options.tolerance.value_or(Tolerance().relative));
   auto gate = Gate::create({context.file.file, context.whole, context.ring, context.backends,
                             context.simple->runs("onnxruntime"), tolerance, context.options.stopped,
-                            context.is_one_at_a_time(), context.weights.get()});
+                            context.is_one_at_a_time(), context.weights.get(),
+                            [&context] { return context.must_compare(); }});
   if (context.options.stopped())
     return make_error(Code::kCancelled, "stopped before any plan was measured");
   if (!gate && gate.error().find(Where::kWay) == nullptr) {
