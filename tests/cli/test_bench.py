@@ -287,20 +287,28 @@ def test_help_has_each_way_of_openvino(well):
     assert "its latency and with its throughput hint, and with one model of one thread on each core" in told
 
 
-@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        (["bench", "app.yaml"], signal.SIGTERM),
+        (["bench", "app.yaml"], signal.SIGINT),
+        (["build", "app.yaml", "-o", "p"], signal.SIGINT),
+    ],
+)
+def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, command, ends):
     (tmp_path / "hangs.c").write_text(HANGS)
-    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "hangs.c", "-o", "libhangs.so"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    compiler = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "hangs.c", "-o", "libhangs.so"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
     (tmp_path / "app.yaml").write_text(
         "penstock_app: 1\ninputs: {x: 'f32[]'}\nnodes: {f: {function: ./libhangs.so, inputs: {x: x}}}\n"
         "outputs: {y: f.x}\n"
     )
-    command = [program, "bench", tmp_path / "app.yaml"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [program, *command], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
         try:
-            while "inside" not in process.stderr.readline():
-                pass
+            while "inside" not in (line := process.stderr.readline()):
+                assert line, "it ended by itself"
             process.send_signal(ends)
             _, told = process.communicate(timeout=60)
         finally:
