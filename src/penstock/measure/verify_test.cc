@@ -1,6 +1,7 @@
 // Bursts: each model for several frames runs, or is given up.
 #include "penstock/measure/verify.h"
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/measure/bursts.h"
+#include "penstock/measure/slow_runs.h"
 #include "tests/support/fake_backend.h"
 
 namespace penstock::measure {
@@ -96,6 +98,38 @@ TEST_F(BurstTest, DoNotGoOnOnceTheTimeIsOver) {
   const auto report = judge({1}, 20, [&] { return --left < 0; });
   EXPECT_EQ(report.frames, 1 + 2) << "asked before each repeat, and before each frame";
   EXPECT_FALSE(report.interrupted);
+}
+
+/// Its runs last until somebody was told of them.
+class Lasting final : public Reference {
+ public:
+  explicit Lasting(std::atomic<int>& told) : told_(told) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& /*inputs*/) override {
+    while (told_ == 0) std::this_thread::yield();
+    return std::vector<Tensor>();
+  }
+
+ private:
+  std::atomic<int>& told_;
+};
+
+TEST(WatchedReferenceTest, ARunThatLastsIsToldOnce) {
+  std::atomic<int> told{0};
+  Lasting lasting(told);
+  WatchedReference watched(lasting, [&] { ++told; }, std::chrono::milliseconds(1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(watched.run({}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(told, 1);
+}
+
+TEST(WatchedReferenceTest, OfRunsThatEndNothingIsTold) {
+  std::atomic<int> told{1};
+  Lasting ends(told);
+  WatchedReference watched(ends, [&] { ++told; }, std::chrono::hours(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(watched.run({}));
+  EXPECT_EQ(told, 1);
 }
 
 }  // namespace
