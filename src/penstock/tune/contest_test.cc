@@ -355,6 +355,9 @@ TEST_F(RaceTest, OfTwoThatCannotBeToldApartTheSimplerIsTaken) {
   EXPECT_EQ(best_of(contest), "simple");
   EXPECT_THAT(contest.doubt(), HasSubstr("% of what 'simple' does"));
   EXPECT_THAT(contest.doubt(), HasSubstr("the simpler of the two is taken"));
+  contest.refuse(*contest.best(), "a part of it is wrong");
+  EXPECT_EQ(best_of(contest), "of three");
+  EXPECT_EQ(contest.doubt(), "") << "of a plan that is out";
 }
 
 TEST_F(RaceTest, WhatIsClearlyFasterIsTakenHoweverManyStagesItHas) {
