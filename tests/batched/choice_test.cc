@@ -131,6 +131,37 @@ TEST_F(BatchChoiceTest, ChecksAndTimesTheFramesThatAreGiven) {
   EXPECT_TRUE(split_model(graph, options_, {}, folder_.path() / "p", backends_));
 }
 
+std::size_t files_of_values(const fs::path& folder) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    count += entry.path().extension() == ".npy" ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_F(BatchChoiceTest, KeepsNoValuesOfAStageThatIsTimed) {
+  const auto temporary = folder_.path() / "temporary";
+  fs::create_directory(temporary);
+  ::setenv("TMPDIR", temporary.c_str(), 1);
+  options_.by = partition::Cuts{{"less"}};
+  options_.batches = {{"stage0", {.frames = 4, .measured = true}},
+                      {"stage1", {.frames = 2, .measured = true}}};
+  const std::vector<std::vector<Tensor>> frames{{index(1000)}, {index(1300)}};
+  options_.frames = &frames;
+  std::vector<std::size_t> seen;
+  const ChoiceLimits limits{.stopped = [&] {
+    seen.push_back(files_of_values(temporary));
+    return false;
+  }};
+  const auto chosen = choose_batches(graph::import_text(kShelf), options_, backends_, limits);
+  ::unsetenv("TMPDIR");
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  ASSERT_EQ(chosen->size(), 2);
+  ASSERT_FALSE(seen.empty());
+  EXPECT_EQ(seen.front(), 3) << "of 1, 2 and 4 frames";
+  EXPECT_EQ(seen.back(), 2) << "of 1 and 2 frames";
+}
+
 TEST_F(BatchChoiceTest, TellsOfADeviceThatIsNotHere) {
   options_.devices = {{.host = "elsewhere", .cpus = {0}}};
   options_.batches = {{"stage0", {.frames = 2, .measured = true}}};

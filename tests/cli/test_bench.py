@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
@@ -288,20 +289,28 @@ def test_help_has_each_way_of_openvino(well):
     assert "its latency and with its throughput hint, and with one model of one thread on each core" in told
 
 
-@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, ends):
+@pytest.mark.parametrize(
+    ("command", "ends"),
+    [
+        (["bench", "app.yaml"], signal.SIGTERM),
+        (["bench", "app.yaml"], signal.SIGINT),
+        (["build", "app.yaml", "-o", "p"], signal.SIGINT),
+    ],
+)
+def test_one_signal_ends_it_where_a_call_hangs(program, tmp_path, command, ends):
     (tmp_path / "hangs.c").write_text(HANGS)
-    command = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "hangs.c", "-o", "libhangs.so"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    compiler = ["cc", "-shared", "-fPIC", f"-I{ROOT / 'src'}", "hangs.c", "-o", "libhangs.so"]
+    subprocess.run(compiler, cwd=tmp_path, check=True)
     (tmp_path / "app.yaml").write_text(
         "penstock_app: 1\ninputs: {x: 'f32[]'}\nnodes: {f: {function: ./libhangs.so, inputs: {x: x}}}\n"
         "outputs: {y: f.x}\n"
     )
-    command = [program, "bench", tmp_path / "app.yaml"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [program, *command], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
         try:
-            while "inside" not in process.stderr.readline():
-                pass
+            while "inside" not in (line := process.stderr.readline()):
+                assert line, "it ended by itself"
             process.send_signal(ends)
             _, told = process.communicate(timeout=60)
         finally:
@@ -325,6 +334,61 @@ def test_what_did_not_run_before_an_interrupt_has_no_figures(program, package):
     assert "median of 1 round, taken in turn; latency is push to pop (interrupted)" in told
     assert float(rows["penstock"][1]) > 0
     assert rows["onnxruntime"][1:6] == ["-"] * 5
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """Loops as long as x is below 1000, as random numbers are."""
+    inner = [
+        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, [1]),
+    ]
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Less", ["most", "limit"], ["goes_on"]),
+        helper.make_node("Identity", ["a"], ["b"]),
+    ]
+    out = [
+        helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, [1]),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["", "yes", "x"], ["y"], body=helper.make_graph(nodes, "body", inner, out))],
+        "endless",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+        [
+            helper.make_tensor("limit", TensorProto.FLOAT, [], [1000.0]),
+            helper.make_tensor("yes", TensorProto.BOOL, [], [True]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "endless.onnx")
+    return tmp_path / "endless.onnx"
+
+
+@pytest.mark.parametrize("command", [["verify", "p"], ["build", "endless.onnx", "-o", "built"]])
+def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
+    well("split", endless, "-o", endless.parent / "p")
+    told = []
+    with subprocess.Popen(
+        [program, *command], cwd=endless.parent, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    ) as process:
+        watch = threading.Timer(90, process.kill)
+        watch.start()
+        try:
+            for line in process.stderr:
+                told.append(line)
+                if "has not ended" in line:
+                    process.send_signal(signal.SIGINT)
+        finally:
+            watch.cancel()
+            process.kill()
+    (sentence,) = [line for line in told if "has not ended" in line]
+    assert "a frame has not ended for 10 s; a loop in it may wait for a value that random frames never give" in sentence
+    assert "'endless" in sentence and "(--input)" in sentence and "Ctrl-C" in sentence
+    assert process.wait() == 128 + signal.SIGINT
 
 
 def test_a_machine_that_is_not_here_is_not_measured(penstock, package):

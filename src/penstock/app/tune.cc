@@ -256,6 +256,7 @@ Result<tune::Report> Tuner::write() {
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     plan.stages[i].predicted_seconds = seconds_of(best, i);
   }
+  tuning_.say(tune::kWriting);
   const auto written = copy_package({plan, folder, nullptr}, tuning_.options.output);
   if (!written) return written.error();
   for (const auto& note : plan::separate_draws(*written)) tuning_.options.warn(note);

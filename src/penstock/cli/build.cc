@@ -1,12 +1,16 @@
 // penstock build: a model and devices -> the measured best package.
 #include "penstock/tune/build.h"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <string>
 
 #include <spdlog/spdlog.h>
 
 #include "penstock/app/tune.h"
+#include "penstock/base/thread.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/import_options.h"
@@ -20,6 +24,7 @@
 #include "penstock/cli/report_text.h"
 #include "penstock/cli/stream_options.h"
 #include "penstock/cli/text.h"
+#include "penstock/cli/wait_or_end.h"
 #include "penstock/frames/source.h"
 #include "penstock/plan/bound.h"
 #include "penstock/plan/package.h"
@@ -50,6 +55,25 @@ struct BuildOptions {
   std::string streams;
   bool refresh = false;
   bool json = false;
+};
+
+/// When a build last said what it does. It may write for as long as it takes.
+class Signs {
+ public:
+  void note(const std::string& what) {
+    const std::scoped_lock lock(mutex_);
+    last_ = Patience::Clock::now();
+    writes_ = what.ends_with(tune::kWriting);
+  }
+  [[nodiscard]] Patience::Clock::time_point last() {
+    const std::scoped_lock lock(mutex_);
+    return writes_ ? Patience::Clock::now() : last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  Patience::Clock::time_point last_;
+  bool writes_ = false;
 };
 
 /// The database of costs; one in memory, with a warning, where there is none to be had.
@@ -219,13 +243,20 @@ Result<int> run(const BuildOptions& options) {
   PENSTOCK_TRY(auto database, open_costs(options));
   const InterruptGuard guard;
   Progress progress("build", "% of the budget", 100);
+  Signs signs;
   to.progress = [&](const std::string& what, double share) {
     spdlog::info("{}", what);
     progress.show(static_cast<std::uint64_t>(share * 100));
+    signs.note(what);
   };
   to.warn = [](const std::string& what) { spdlog::warn("{}", what); };
   const bool is_app = identify(options.model) == FileKind::kApplication;
-  auto built = (is_app ? build_app : build_model)(options, to, backends, database);
+  PENSTOCK_TRY(auto running, start_async([&] {
+                 return (is_app ? build_app : build_model)(options, to, backends, database);
+               }));
+  // A plan that is known already is worth the wait for a call that compiles another.
+  auto built = wait_or_end(std::move(running), {.longest = std::chrono::seconds(20),
+                                                .last_sign = [&] { return signs.last(); }});
   if (!built) return std::move(built).error();
   const auto report = *std::move(built);
   if (options.json) {

@@ -228,7 +228,8 @@ Result<WorkerOutcome> Profiler::State::run(const Job& job) {
   const std::chrono::duration<double> silence(options.silence_seconds);
   for (;;) {
     if (!worker) {
-      PENSTOCK_TRY(worker, Worker::start({options.memory_bytes, silence}));
+      PENSTOCK_TRY(worker, Worker::start(
+                               {options.memory_bytes, silence, [this] { options.on_long_run(); }}));
       memory_given = worker->memory_bytes();
     }
     worker->set_silence(silence);

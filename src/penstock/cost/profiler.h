@@ -29,6 +29,9 @@ namespace penstock::cost {
 
 class Elsewhere;
 
+/// How long one run may last before a person is told.
+inline constexpr std::chrono::seconds kLongRun(10);
+
 /// Looks up, measures what is missing, and keeps it. One thread at a time: others would disturb
 /// what is timed, and so would another process, which it does not know of.
 class Profiler {
@@ -54,7 +57,8 @@ class Profiler {
     const graph::WeightStore* weights = nullptr;
     /// After each part: how many are known, of how many, and the part.
     std::function<void(std::size_t, std::size_t, const Part&)> on_progress;
-    std::function<bool()> stop;  ///< Asked ten times a second; true ends what runs.
+    std::function<bool()> stop;                 ///< Asked ten times a second; true ends what runs.
+    std::function<void()> on_long_run = [] {};  ///< Of a part, a run has lasted for kLongRun.
     std::function<void(const std::string&)> warn;  ///< Given to Database::go_on_without().
     /// Another machine whose costs are asked for, and that measures them; null: this one. Devices
     /// of parts are named as there.

@@ -199,8 +199,17 @@ Result<WorkerOutcome> Worker::run(const Job& job, const std::function<bool()>& i
     if (n > 0) sent += static_cast<std::size_t>(n);
   }
   std::string phase = "loaded";
+  bool told = false;
   for (std::string line;;) {
-    const Read read = read_line(line, limits_.silence, interrupted);
+    const auto begin = Clock::now();
+    const auto look = [&] {
+      if (!told && phase != "loaded" && Clock::now() - begin >= kLongRun) {
+        told = true;
+        limits_.on_long_run();
+      }
+      return interrupted();
+    };
+    const Read read = read_line(line, limits_.silence, look);
     if (read == Read::kInterrupted) {
       end();
       return WorkerOutcome{WorkerOutcome::Kind::kInterrupted, {}, {}};

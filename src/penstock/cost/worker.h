@@ -12,6 +12,7 @@
 #include "penstock/base/result.h"
 #include "penstock/cost/database.h"
 #include "penstock/cost/job.h"
+#include "penstock/cost/profiler.h"
 
 namespace penstock::cost {
 
@@ -31,6 +32,8 @@ std::uint64_t memory_limit(std::uint64_t asked);
 struct WorkerLimits {
   std::uint64_t memory_bytes = 0;         ///< Of the process's data; see memory_limit().
   std::chrono::duration<double> silence;  ///< Compiling, or one run, for longer is a hang.
+  /// Called once in a job, of which a run has lasted for kLongRun.
+  std::function<void()> on_long_run = [] {};
 };
 
 /// How a job ended.

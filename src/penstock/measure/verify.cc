@@ -22,8 +22,8 @@ class Run {
       : setting_(setting), trial_(setting.judge), bursts_(setting.bursts) {}
 
   Status run() {
-    PENSTOCK_CHECK_OK(push_all(setting_.frames));
-    for (std::size_t i = 0; i < setting_.repeats && !setting_.stopped(); ++i) {
+    PENSTOCK_CHECK_OK(push_all(setting_.frames, setting_.stopped));
+    for (std::size_t i = 0; i < setting_.repeats && !ends_repeats(); ++i) {
       if (!may_see_more(setting_.pipeline)) break;
       PENSTOCK_CHECK_OK(repeat_bursts());
     }
@@ -46,9 +46,11 @@ class Run {
   }
 
  private:
+  [[nodiscard]] bool ends_repeats() const { return setting_.stopped() || setting_.out_of_time(); }
+
   /// So many more, until nothing is in flight.
-  Status push_all(std::uint64_t frames) {
-    for (const auto end = number_ + frames; number_ < end && !setting_.stopped(); ++number_) {
+  Status push_all(std::uint64_t frames, const std::function<bool()>& ends) {
+    for (const auto end = number_ + frames; number_ < end && !ends(); ++number_) {
       PENSTOCK_TRY(auto inputs, setting_.frame(number_));
       PENSTOCK_CHECK_OK(end_burst());
       PENSTOCK_CHECK_OK(begin_sequence(number_));
@@ -65,7 +67,8 @@ class Run {
   Status repeat_bursts() {
     for (auto& frames : bursts_) ++frames;
     burst_ = 0;
-    return push_all(std::accumulate(bursts_.begin(), bursts_.end(), std::uint64_t{0}));
+    return push_all(std::accumulate(bursts_.begin(), bursts_.end(), std::uint64_t{0}),
+                    [this] { return ends_repeats(); });
   }
 
   /// A burst that is whole comes out before the next one begins, so that calls are as large as it.

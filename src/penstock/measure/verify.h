@@ -31,6 +31,8 @@ struct Verification {
   /// How often they come again at most, each time with one frame more in each, while that may run a
   /// model for several frames that did not run.
   std::size_t repeats = 0;
+  /// Asked before each of their frames: ends these alone.
+  std::function<bool()> out_of_time = [] { return false; };
   const std::vector<plan::TensorInfo>& inputs;
   std::vector<std::string> bound;  ///< Names of the inputs that have one value for good.
   bool random = true;              ///< Nobody gave the frames: then they may be at fault.

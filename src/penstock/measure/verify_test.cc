@@ -1,6 +1,7 @@
 // Bursts: each model for several frames runs, or is given up.
 #include "penstock/measure/verify.h"
 
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/measure/bursts.h"
+#include "penstock/measure/slow_runs.h"
 #include "tests/support/fake_backend.h"
 
 namespace penstock::measure {
@@ -42,7 +44,9 @@ class BurstTest : public ::testing::Test {
     pipeline_ = *std::move(started);
   }
 
-  VerifyReport judge(std::vector<std::size_t> bursts, std::size_t repeats) {
+  VerifyReport judge(
+      std::vector<std::size_t> bursts, std::size_t repeats,
+      std::function<bool()> out_of_time = [] { return false; }) {
     const auto frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0});
     auto report = verify({.pipeline = *pipeline_,
                           .reference = reference_,
@@ -52,6 +56,7 @@ class BurstTest : public ::testing::Test {
                           .frames = frames,
                           .bursts = std::move(bursts),
                           .repeats = repeats,
+                          .out_of_time = std::move(out_of_time),
                           .inputs = pipeline_->plan().inputs,
                           .bound = {}});
     EXPECT_TRUE(report) << report.error().message();
@@ -84,6 +89,47 @@ TEST_F(BurstTest, AreGivenUpAfterSoMany) {
   start();
   EXPECT_EQ(judge({1}, 0).frames, 1);
   EXPECT_EQ(judge({1}, 1).frames, 1 + 2);
+}
+
+TEST_F(BurstTest, DoNotGoOnOnceTheTimeIsOver) {
+  start();
+  EXPECT_EQ(judge({4}, 20, [] { return true; }).frames, 4) << "what must be judged is";
+  int left = 3;
+  const auto report = judge({1}, 20, [&] { return --left < 0; });
+  EXPECT_EQ(report.frames, 1 + 2) << "asked before each repeat, and before each frame";
+  EXPECT_FALSE(report.interrupted);
+}
+
+/// Its runs last until somebody was told of them.
+class Lasting final : public Reference {
+ public:
+  explicit Lasting(std::atomic<int>& told) : told_(told) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& /*inputs*/) override {
+    while (told_ == 0) std::this_thread::yield();
+    return std::vector<Tensor>();
+  }
+
+ private:
+  std::atomic<int>& told_;
+};
+
+TEST(WatchedReferenceTest, ARunThatLastsIsToldOnce) {
+  std::atomic<int> told{0};
+  Lasting lasting(told);
+  WatchedReference watched(lasting, [&] { ++told; }, std::chrono::milliseconds(1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(watched.run({}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_EQ(told, 1);
+}
+
+TEST(WatchedReferenceTest, OfRunsThatEndNothingIsTold) {
+  std::atomic<int> told{1};
+  Lasting ends(told);
+  WatchedReference watched(ends, [&] { ++told; }, std::chrono::hours(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(watched.run({}));
+  EXPECT_EQ(told, 1);
 }
 
 }  // namespace

@@ -62,6 +62,18 @@ Status start_worker(const State& state, Worker& worker, Worker::Executables& sha
   return {};
 }
 
+/// What its warm-up is remembered by: a hash, or what an application is made of.
+std::string network_of(const plan::Plan& plan) {
+  if (!plan.model_hash.empty()) return plan.model_hash;
+  auto name = plan.model;
+  for (const auto& stage : plan.stages) {
+    for (const auto& partition : stage.partitions) {
+      name += concat("\n", stage.name, "\n", partition.model);
+    }
+  }
+  return name;
+}
+
 /// A worker whose device is not there, and why.
 struct Away {
   Worker* worker;
@@ -103,7 +115,7 @@ Status start_without_device(const State& state, const Away& away, WarmUp& warm_u
 // One worker after the other, so that memory peaks once and new threads have one possible maker.
 Status start_workers(State& state) {
   Worker::Executables shared;
-  WarmUp warm_up;
+  WarmUp warm_up(network_of(state.plan));
   std::vector<Away> away;
   for (auto& worker : state.workers) {
     const Where place{Where::kStage, worker->stage().plan->name};

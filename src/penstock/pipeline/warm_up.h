@@ -4,18 +4,32 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "penstock/backend/backend.h"
 #include "penstock/base/result.h"
 
 namespace penstock::pipeline {
 
+/// Networks of which a run on zeros had to be ended in this process: later ones would be, too. Any
+/// thread.
+class Endless {
+ public:
+  static bool knows(const std::string& network);
+  static void note(const std::string& network);
+};
+
 /// A network may loop until a value comes that zeros never give, and take more memory each time.
 class WarmUp {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit WarmUp(Clock::duration longest = std::chrono::seconds(3)) : longest_(longest) {}
+  static constexpr Clock::duration kLongest = std::chrono::seconds(3);
+
+  /// `network` is one's name in Endless; empty: it has none.
+  explicit WarmUp(std::string network = {}, Clock::duration longest = kLongest)
+      : network_(std::move(network)), longest_(longest), ended_(Endless::knows(network_)) {}
 
   /// Computes what `start` starts on the context, if no run had to be ended. False: nothing was
   /// computed. Zeros may be no fair input (an index out of range, a division). One thread.
@@ -32,6 +46,7 @@ class WarmUp {
     const std::scoped_lock lock(mutex_);
     if (running_ == nullptr || Clock::now() - began_ < longest_) return;
     ended_ = true;
+    Endless::note(network_);
     running_->cancel();
   }
 
@@ -52,11 +67,12 @@ class WarmUp {
     return computed;
   }
 
+  const std::string network_;
   const Clock::duration longest_;
   std::mutex mutex_;
   backend::Context* running_ = nullptr;  // Where run() computes.
   Clock::time_point began_;
-  bool ended_ = false;
+  bool ended_;
 };
 
 }  // namespace penstock::pipeline

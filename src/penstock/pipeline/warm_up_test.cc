@@ -37,7 +37,7 @@ bool run(WarmUp& warm_up, Looping& context) {
 }
 
 TEST(WarmUpTest, ARunThatDoesNotEndIsEndedAndNoOtherBegins) {
-  WarmUp warm_up(std::chrono::nanoseconds(1));
+  WarmUp warm_up({}, std::chrono::nanoseconds(1));
   Looping loops(0), other(1);
   std::atomic<bool> back{false};
   std::thread looker([&] {
@@ -50,8 +50,22 @@ TEST(WarmUpTest, ARunThatDoesNotEndIsEndedAndNoOtherBegins) {
   EXPECT_EQ(other.runs(), 0);
 }
 
+TEST(WarmUpTest, WhatHadToBeEndedOnceIsNotRunAgain) {
+  Looping late(1);
+  WarmUp first("loops", std::chrono::nanoseconds(0));
+  first.run(late, [&] {
+    first.look();
+    return late.run({}, {}, {});
+  });
+  Looping again(1), other(1);
+  WarmUp second("loops"), of_another("ends");
+  EXPECT_FALSE(run(second, again));
+  EXPECT_EQ(again.runs(), 0);
+  EXPECT_TRUE(run(of_another, other));
+}
+
 TEST(WarmUpTest, ARunThatEndsInTimeIsLeftAlone) {
-  WarmUp warm_up(std::chrono::hours(1));
+  WarmUp warm_up({}, std::chrono::hours(1));
   Looping ends(2);
   warm_up.look();
   EXPECT_TRUE(run(warm_up, ends));
@@ -59,7 +73,7 @@ TEST(WarmUpTest, ARunThatEndsInTimeIsLeftAlone) {
 }
 
 TEST(WarmUpTest, WhatWasAskedToEndTooLateDoesNotEndAFrame) {
-  WarmUp warm_up(std::chrono::nanoseconds(0));
+  WarmUp warm_up({}, std::chrono::nanoseconds(0));
   Looping late(3);
   EXPECT_TRUE(warm_up.run(late, [&] {
     Status status = late.run({}, {}, {});

@@ -160,6 +160,18 @@ class BatchChooser {
     for (const auto& batched : stage.partitions.front().batched) {
       PENSTOCK_TRY(parts[batched.frames], part_of(plan, stage, batched.frames));
     }
+    auto measured = measure_rounds(parts, choice);
+    for (const auto& [frames, part] : parts) remove_values(part);
+    return measured;
+  }
+
+  /// What only the timing of the part reads, and may be large.
+  static void remove_values(const cost::Part& part) {
+    std::error_code ignored;  // Else it goes with the folder.
+    for (const auto& [input, file] : part.values) fs::remove(file, ignored);
+  }
+
+  Status measure_rounds(std::map<int, cost::Part>& parts, BatchChoice& choice) {
     std::map<int, std::vector<double>> gains;
     for (int round = 0; round < kRounds; ++round) {
       PENSTOCK_TRY(const auto seconds, measure_round(parts, round, choice.note));
@@ -194,6 +206,7 @@ class BatchChooser {
       }
       note = concat("calls of ", counted(frames, "frame"), ": ",
                     cost ? cost->failure->message : "not measured");
+      remove_values(parts.at(frames));
       parts.erase(frames);
     }
     return seconds;

@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "penstock/base/option_name.h"
+#include "penstock/cost/profiler.h"
 #include "penstock/frames/values.h"
 #include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/plan/stream_options.h"
 #include "penstock/session/join.h"
 #include "penstock/session/judging.h"
@@ -136,14 +138,21 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
     }
   }
   const References references(options, whole.file, why, opened.package, settings, backends);
-  PENSTOCK_TRY(const auto reference, references.make({.optimize = options.optimized}));
-  const VerifyRun usual{*opened.pipeline, opened.package, options, references, *reference};
+  PENSTOCK_TRY(const auto made, references.make({.optimize = options.optimized}));
+  std::function<void()> tell;
+  if (settings.warn) {
+    tell = [&] {
+      settings.warn(measure::tell_long_run(plan.model, cost::kLongRun, options.given.empty()));
+    };
+  }
+  measure::WatchedReference reference(*made, tell, cost::kLongRun);
+  const VerifyRun usual{*opened.pipeline, opened.package, options, references, reference};
   auto judge = unmeasured_judge(options, plan);
   // What a function keeps from frame to frame begins once for each pipeline.
   const bool repeats = why.empty() || std::ranges::none_of(plan.stages, &plan::Stage::stateful);
   if (repeats) {
     PENSTOCK_TRY(judge, make_judge(usual));
-    PENSTOCK_CHECK_OK(reference->begin_sequence());
+    PENSTOCK_CHECK_OK(reference.begin_sequence());
   }
   const bool as_asked = options.frames > 0;
   const auto frames = as_asked ? options.frames : usual_frames(options, *opened.pipeline);

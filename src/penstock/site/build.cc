@@ -271,6 +271,7 @@ class SiteBuild {
     const auto split = tune::split_options(contest_->entries()[*contest_->best()], report_,
                                            options_.build.custom_ops);
     const auto& build = options_.build;
+    say(tune::kWriting);
     const auto written = split_model(graph_, split, {.streams = build.streams}, build.output,
                                      backends_, build.states);
     if (!written) return written.error();

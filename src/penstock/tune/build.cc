@@ -229,7 +229,7 @@ Result<Report> Build::run() {
   }
   std::ranges::copy(context_.notes, std::back_inserter(report.notes));
   let_go();
-  context_.say("writing the package");
+  context_.say(kWriting);
   PENSTOCK_CHECK_OK(write());
   report.seconds = context_.spent();
   report.measured_plans = context_.contest->measured();

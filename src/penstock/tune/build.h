@@ -22,6 +22,9 @@
 
 namespace penstock::tune {
 
+/// What Options::progress says, or ends with, before all that remains is to write the package.
+inline constexpr const char* kWriting = "writing the package";
+
 enum class Goal { kThroughput, kLatency };
 
 struct Options {

@@ -59,6 +59,10 @@ struct Context {
   [[nodiscard]] std::string budget_text() const;
   [[nodiscard]] double spent() const { return budget.spent(); }
   [[nodiscard]] bool out_of_time() const { return options.stopped() || spent() > latest_start(1); }
+  /// What is left is for the last comparison.
+  [[nodiscard]] bool must_compare() const {
+    return spent() > options.budget_seconds - comparison_seconds();
+  }
   /// When so many more plans can still be run before calls of several frames are tried, where the
   /// user allows these, and before the last comparison.
   [[nodiscard]] double latest_start(int plans) const;

@@ -170,6 +170,9 @@ void describe(const Findings& findings, Report& report) {
                "' of the next; what writes it has one instance, and of the simple ways those "
                "compete that run one frame at a time"));
   }
+  for (const auto& sentence : entries[*findings.contest.best()].unseen) {
+    report.notes.push_back(concat(sentence, " of ", in_words_of_caller("'verify'", "verify()")));
+  }
   describe_outputs(findings.gate.judge(), entries[*findings.contest.best()].doubts, report);
 }
 

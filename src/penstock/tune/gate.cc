@@ -81,8 +81,8 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference re
       others_(std::move(others)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
-  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone, weights] =
-      setting;
+  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone, weights,
+               out_of_time] = setting;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
   const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
   measure::Ring inputs(ring.begin(), ring.begin() + last);
@@ -115,6 +115,8 @@ Result<Gate> Gate::create(const Setting& setting) {
   }
   Gate gate(std::move(inputs), std::move(judge), make, std::move(others));
   gate.one_at_a_time_ = alone;
+  gate.stopped_ = stopped;
+  gate.out_of_time_ = out_of_time;
   return gate;
 }
 
@@ -123,18 +125,24 @@ Result<measure::VerifyReport> Gate::judge(pipeline::Pipeline& pipeline) const {
   Known known(judge_.expected());
   std::vector<std::size_t> bursts(inputs_.size(), 1);
   for (const auto frames : measure::bursts_of(pipeline)) bursts.push_back(frames);
-  return measure::verify({.pipeline = pipeline,
-                          .reference = known,
-                          .judge = judge_,
-                          .look_again = [&](measure::Trial& trial) { look_again(trial); },
-                          .frame = [&](auto number) { return inputs_[number % inputs_.size()]; },
-                          .frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0}),
-                          .sequence = pipeline.plan().states.empty() ? 0 : inputs_.size(),
-                          .bursts = bursts,
-                          .repeats = kMostRepeats,
-                          .inputs = pipeline.plan().inputs,
-                          .bound = {},
-                          .ends_at_failure = true});
+  PENSTOCK_TRY(
+      auto report,
+      measure::verify({.pipeline = pipeline,
+                       .reference = known,
+                       .judge = judge_,
+                       .look_again = [&](measure::Trial& trial) { look_again(trial); },
+                       .frame = [&](auto number) { return inputs_[number % inputs_.size()]; },
+                       .frames = std::accumulate(bursts.begin(), bursts.end(), std::uint64_t{0}),
+                       .sequence = pipeline.plan().states.empty() ? 0 : inputs_.size(),
+                       .bursts = bursts,
+                       .repeats = kMostRepeats,
+                       .out_of_time = out_of_time_,
+                       .inputs = pipeline.plan().inputs,
+                       .bound = {},
+                       .ends_at_failure = true,
+                       .stopped = stopped_}));
+  if (!report.interrupted) report.warnings = measure::unseen_sizes(pipeline);
+  return report;
 }
 
 void Gate::look_again(measure::Trial& trial) const {

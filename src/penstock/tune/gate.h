@@ -38,16 +38,19 @@ class Gate {
     const backend::Registry& backends;
     bool optimized;  ///< Whether the optimised run may be asked, too: it takes no process along.
     Tolerance tolerance;
-    std::function<bool()> stopped;  ///< Ctrl-C: then the judge measures no further.
+    /// Ctrl-C: then neither the gate nor a trial goes on; what is said is of the frames until then.
+    std::function<bool()> stopped;
     /// There is no room for two models: references take turns, and what is wrong is not looked at
     /// again while it runs.
     bool one_at_a_time = false;
     const graph::WeightStore* weights = nullptr;  ///< Of the model; outlives the gate. Null: none.
+    std::function<bool()> out_of_time = [] { return false; };  ///< For bursts to come once more.
   };
   static Result<Gate> create(const Setting& setting);
 
   /// Runs the gate's frames through the pipeline, one after the other; where calls take several,
-  /// then once more in bursts, so that each model for several runs. \error a frame that failed.
+  /// then once more in bursts, so that each model for several runs; a warning names those that
+  /// did not. \error a frame that failed.
   [[nodiscard]] Result<measure::VerifyReport> judge(pipeline::Pipeline& pipeline) const;
   [[nodiscard]] const measure::Judge& judge() const { return judge_; }
 
@@ -61,6 +64,7 @@ class Gate {
   measure::MakeReference reference_;  ///< For a second look at what is wrong.
   std::vector<measure::MakeReference> others_;
   bool one_at_a_time_ = false;
+  std::function<bool()> stopped_, out_of_time_;
 };
 
 }  // namespace penstock::tune

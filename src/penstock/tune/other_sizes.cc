@@ -81,7 +81,7 @@ Result<bool> stands_other_sizes(Context& context) {
   context.say("judging the best plan at other sizes");
   const auto failure = failure_of(other, *running->runner);
   if (failure.empty()) {
-    other.right.insert(*best);
+    if (!context.options.stopped()) other.right.insert(*best);
     return true;
   }
   contest.refuse(*best, failure);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <ranges>
+#include <utility>
 
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
@@ -14,8 +15,10 @@
 #include "penstock/device/topology.h"
 #include "penstock/frames/values.h"
 #include "penstock/graph/subgraph.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/session/switches.h"
 #include "penstock/tensor/number.h"
+#include "penstock/tune/describe.h"
 #include "penstock/tune/plans.h"
 #include "penstock/tune/sequence.h"
 #include "penstock/tune/taken_frames.h"
@@ -234,6 +237,11 @@ Status start_profiler(Context& context) {
                                      !context.accelerators.empty());
   settings.stop = context.options.stopped;
   settings.warn = context.options.warn;
+  settings.on_long_run = [&context, told = false]() mutable {
+    if (std::exchange(told, true)) return;
+    context.options.warn(measure::tell_long_run(model_name(context.graph), cost::kLongRun,
+                                                context.options.frames.empty()));
+  };
   settings.weights = context.weights.get();
   settings.activations = &*context.activations;
   settings.on_progress = [&context](std::size_t, std::size_t, const cost::Part& part) {
@@ -258,7 +266,8 @@ Status make_gate(Context& context) {
   auto tolerance = Tolerance::of(context.options.tolerance.value_or(Tolerance().relative));
   auto gate = Gate::create({context.file.file, context.whole, context.ring, context.backends,
                             context.simple->runs("onnxruntime"), tolerance, context.options.stopped,
-                            context.is_one_at_a_time(), context.weights.get()});
+                            context.is_one_at_a_time(), context.weights.get(),
+                            [&context] { return context.must_compare(); }});
   if (context.options.stopped())
     return make_error(Code::kCancelled, "stopped before any plan was measured");
   if (!gate && gate.error().find(Where::kWay) == nullptr) {
