@@ -94,6 +94,16 @@ def test_what_the_server_does_not_have_is_refused(tmp_path, serve):
     assert f"peer '{address}'" in refusal(save_app(tmp_path, f"oip://{address}/twice"))
 
 
+def test_a_sockets_file_without_a_models_name_is_told(tmp_path, serve, run):
+    place = serve(listen=f"unix:{tmp_path}/s.sock").address
+    said = refusal(save_app(tmp_path, f"oip://{place}"))
+    named = f"write the model's name behind it: oip://{place}/NAME"
+    assert f"node 'far': '{tmp_path}/s.sock' is the socket's file: {named}" in said
+    started = run(save_app(tmp_path, f"oip://{place}/twice"))
+    started.push()
+    assert started.end() == [expected(0)]
+
+
 def test_shapes_that_the_server_contradicts_are_refused(tmp_path, serve):
     app = save_app(tmp_path, f"oip://{serve().address}/twice", shapes={"x": "3"})
     assert "'x': the server says f32[2], found f32[3]" in refusal(app)

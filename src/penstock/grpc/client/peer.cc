@@ -115,6 +115,7 @@ constexpr Unreachable kUnreachable[] = {
      "nobody listens there: start it, or mend the address (connection refused)"},
     {"No such file or directory",
      "nobody listens there: start it, or mend the path (no such socket's file)"},
+    {"Not a directory", "its path goes on behind a file: give the path of the socket's file alone"},
     {"DNS resolution failed", "its name has no address: mend it, or give the address itself"},
 };
 
