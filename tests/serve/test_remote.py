@@ -317,6 +317,39 @@ def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, work
     assert answers[-1] == chained(started.pushed - 1)
 
 
+def make_tokens(folder: Path) -> list[str]:
+    made = subprocess.run([find_program(), "token", "caller", "--rights", "infer"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    (folder / "tokens").write_text(made.stdout)
+    return ["--tokens", f"{folder}/tokens"]
+
+
+@pytest.mark.parametrize(
+    ("takes_away", "told"),
+    [
+        (make_tokens, "expected a token"),
+        (lambda _folder: ["--max-cache", "10"], "has no room: all contents may take 10 bytes"),
+    ],
+    ids=["rights", "room"],
+)
+def test_frames_say_why_a_worker_that_returned_refuses_the_stage(tmp_path, worker, run, takes_away, told):
+    address = f"127.0.0.1:{free_port()}"
+    first = worker(address)
+    started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0"))
+    started.push()
+    assert started.pop() == chained(0)
+    first.process.kill()
+    first.process.wait()
+    worker(address, *takes_away(tmp_path))
+    end = time.monotonic() + 10
+    said = ""
+    while told not in said and time.monotonic() < end:
+        started.push()
+        said = started.pop()["error"]["message"]
+    assert told in said
+    assert f"device '{address}/cpu:0' is lost, and no other of the stage is there: " in said
+
+
 def test_a_stage_starts_without_a_worker_that_is_not_there_and_takes_it_once_it_is(tmp_path, worker, run):
     address = f"127.0.0.1:{free_port()}"
     started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0", "--standby", "cpu:0"))

@@ -74,11 +74,6 @@ std::string to_text(const ModelInterface& model) {
   return concat("(", listed(model.inputs), ") to (", listed(model.outputs), ")");
 }
 
-/// Whether a failed try tells more of a lost server than that it took too long.
-bool says_why(const Error& error) {
-  return error.code != Code::kDeadlineExceeded && error.code != Code::kCancelled;
-}
-
 class Infer;
 
 /// A request that the server has refused for a reason of its own. Its caller is told once it is

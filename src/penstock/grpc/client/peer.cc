@@ -199,4 +199,8 @@ Error to_error(const ::grpc::Status& status, const std::string& address) {
   return std::move(told).within({Where::kPeer, address});
 }
 
+bool says_why(const Error& failed_try) {
+  return failed_try.code != Code::kDeadlineExceeded && failed_try.code != Code::kCancelled;
+}
+
 }  // namespace penstock::grpc
