@@ -61,7 +61,7 @@ Result<std::vector<ModelPort>> read_ports(const Messages& messages, Where::Kind 
 
 std::size_t bytes_of(std::span<const Tensor* const> inputs) {
   std::size_t bytes = 0;
-  for (const Tensor* input : inputs) bytes += input->bytes();
+  for (const Tensor* input : inputs) bytes += encoded_bytes(*input);
   return bytes;
 }
 
