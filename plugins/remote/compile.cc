@@ -1,9 +1,12 @@
 #include "compile.h"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "executable.h"
+#include "penstock/base/address.h"
 #include "penstock/graph/external_files.h"
 #include "penstock/grpc/client/model_client.h"
 #include "penstock/grpc/client/peer_options.h"
@@ -20,6 +23,17 @@ std::pair<std::string, std::string> name_and_version(const std::string& served) 
   return {name.substr(0, colon), name.substr(colon + 1)};
 }
 
+/// Of a socket's file without a name behind it, the last part was taken for the name.
+Status check_name(const backend::CompileRequest& request, const std::string& name) {
+  const auto folder = socket_file(request.device.host);
+  if (!folder) return {};
+  const std::string file = concat(*folder, "/", name);
+  std::error_code failed;
+  if (!std::filesystem::is_socket(file, failed)) return {};
+  return invalid_argument("'", file, "' is the socket's file: write the model's name behind it: ",
+                          "oip://unix:", file, "/NAME");
+}
+
 Compiled open_served(const backend::CompileRequest& request) {
   auto options = request.options;
   PENSTOCK_TRY(auto peer, grpc::read_peer_options(request.device.host, options));
@@ -29,6 +43,7 @@ Compiled open_served(const backend::CompileRequest& request) {
                             "patience_ms or calls: a server takes none for its model");
   }
   const auto [name, version] = name_and_version(request.served);
+  PENSTOCK_CHECK_OK(check_name(request, name));
   PENSTOCK_TRY(auto model, grpc::connect_model(std::move(peer), name, version));
   return executable_over(std::move(model));
 }

@@ -17,6 +17,7 @@ import dataclasses
 import json
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -36,6 +37,8 @@ from penstock.types import Path
 
 _NAMESPACE = "penstock"
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+_ANSWER_S = 5.0  # How long a head may take to answer.
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5)  # What gRPC begins with; it is answered.
 _LOOK_S = 0.25  # How often workers are asked whether they are there.
 _LONGEST_LOOK_S = 4.0  # Where the pipeline cannot go where they are.
 
@@ -75,10 +78,38 @@ def _import_ray() -> Any:
     return ray
 
 
+def _check_head(address: str | None) -> None:
+    """That the cluster's head answers. Ray itself tries for minutes where it does not, and raises nothing."""
+    from ray._private.services import canonicalize_bootstrap_address
+
+    try:
+        place = canonicalize_bootstrap_address(address)
+    except ValueError as error:
+        raise InvalidArgument(f"Ray: {error}; expected HOST:PORT or auto") from None
+    except ConnectionError:  # There is none.
+        place = None
+    if place is None:
+        return
+    host, _, port = place.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as head:
+            head.sendall(_HTTP2)
+            head.recv(1)
+    except ConnectionResetError:
+        return  # Somebody is there, who wants TLS.
+    except OSError as error:
+        raise Unavailable(
+            f"Ray: its head does not answer at '{place}' ({error.strerror or error}): start it there "
+            "('ray start --head'), or mend the address ('ray' of cluster.yaml, RAY_ADDRESS)"
+        ) from None
+
+
 def _connect(address: str | None) -> Any:
     """Ray, joined to its cluster; None: the one that is running, else one of this machine alone."""
     ray = _import_ray()
     if not ray.is_initialized():
+        if "://" not in (address or "") + os.environ.get("RAY_ADDRESS", ""):  # Those go by a client of Ray's.
+            _check_head(address)
         try:
             ray.init(address=address, namespace=_NAMESPACE, log_to_driver=False, logging_level="warning")
         except ConnectionError as error:

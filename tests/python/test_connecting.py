@@ -67,6 +67,15 @@ def test_a_sockets_file_may_be_the_server_and_goes_with_it(model: Path, tmp_path
         penstock.connect(address, "m")
 
 
+def test_a_name_behind_a_sockets_file_is_told(model: Path, tmp_path: Path) -> None:
+    address = f"unix:{tmp_path}/s.sock"
+    with (
+        penstock.serve({"m": model}, listen=address),
+        pytest.raises(penstock.Unavailable, match="its path goes on behind a file: give the path of the socket's file"),
+    ):
+        penstock.connect(f"{address}/m")
+
+
 def test_it_runs_asynchronously(far: penstock.Pipeline, expected: list) -> None:
     async def run() -> list:
         return [list(frame.outputs) async for frame in far.astream(frames(30))]

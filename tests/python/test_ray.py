@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -170,6 +171,31 @@ def test_up_that_cannot_write_the_hosts_leaves_nothing(cluster: Any, program: st
         penstock.ray.up(file, tmp_path / "absent/hosts.yaml")
     assert not is_set_aside("unwritten")
     assert penstock.ray._find(ray, "unwritten") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "place"), [("up", "nobody listens"), ("down", "nobody answers"), ("down", "RAY_ADDRESS")]
+)
+def test_a_head_that_is_gone_is_told_at_once(tmp_path: Path, command: str, place: str) -> None:
+    environment = {**os.environ, **local_ray.variables()}
+    environment.pop("RAY_ADDRESS", None)
+    file = tmp_path / "cluster.yaml"
+    text = "penstock_cluster: 1\nworkers: {a: {}}\n"
+    with socket.socket() as head:
+        head.bind(("0.0.0.0", 0))
+        if place == "nobody answers":
+            head.listen()
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        if place == "RAY_ADDRESS":
+            environment[place] = address
+        else:
+            text += f"ray: {address}\n"
+        file.write_text(text)
+        script = "import sys; from penstock.ray import _main; sys.exit(_main())"
+        words = [sys.executable, "-c", script, command, str(file)]
+        ended = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert re.fullmatch(r"penstock: error: Ray: its head does not answer at '\S+' .*\n", ended.stderr)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from servers import ROOT, SECONDS, Server, find_program, make_certificates, save, split, value
+from servers import ROOT, SECONDS, Run, Server, find_program, make_certificates, save, split, value
 
 sys.path.append(str(ROOT / "tools"))
 from local_hosts import free_port  # noqa: E402
@@ -71,6 +71,23 @@ def refusal(app: Path, *arguments: str) -> str:
     return done.stderr
 
 
+def kill_after_a_frame(start: Callable[..., Server], save_for: Callable[[str], Path], run: Callable) -> tuple[str, Run]:
+    """Where a server or worker was, and the run of what was saved for it, which had one frame before it was killed."""
+    address = f"127.0.0.1:{free_port()}"
+    first = start(listen=address)
+    assert first.address == address
+    started = run(save_for(address))
+    started.push()
+    assert "outputs" in started.pop()
+    first.process.kill()
+    first.process.wait()
+    return address, started
+
+
+def kill_server(folder: Path, serve: Callable[..., Server], run: Callable) -> tuple[str, Run]:
+    return kill_after_a_frame(serve, lambda address: save_app(folder, f"oip://{address}/twice"), run)
+
+
 def test_a_node_may_be_a_model_of_a_server(tmp_path, serve, run):
     started = run(save_app(tmp_path, f"oip://{serve().address}/twice"))
     started.push(50)
@@ -92,6 +109,16 @@ def test_what_the_server_does_not_have_is_refused(tmp_path, serve):
     )
     address = f"127.0.0.1:{free_port()}"
     assert f"peer '{address}'" in refusal(save_app(tmp_path, f"oip://{address}/twice"))
+
+
+def test_a_sockets_file_without_a_models_name_is_told(tmp_path, serve, run):
+    place = serve(listen=f"unix:{tmp_path}/s.sock").address
+    said = refusal(save_app(tmp_path, f"oip://{place}"))
+    named = f"write the model's name behind it: oip://{place}/NAME"
+    assert f"node 'far': '{tmp_path}/s.sock' is the socket's file: {named}" in said
+    started = run(save_app(tmp_path, f"oip://{place}/twice"))
+    started.push()
+    assert started.end() == [expected(0)]
 
 
 def test_shapes_that_the_server_contradicts_are_refused(tmp_path, serve):
@@ -126,14 +153,7 @@ def test_frames_of_a_server_that_stands_still_are_run_by_the_one_that_stands_by(
 
 
 def test_without_another_frames_are_unavailable_and_name_the_server_which_may_return(tmp_path, serve, run, model):
-    address = f"127.0.0.1:{free_port()}"
-    first = serve(listen=address)
-    assert first.address == address
-    started = run(save_app(tmp_path, f"oip://{address}/twice"))
-    started.push()
-    assert started.pop() == expected(0)
-    first.process.kill()
-    first.process.wait()
+    address, started = kill_server(tmp_path, serve, run)
     started.push()
     error = started.pop()["error"]
     assert error["code"] == "unavailable"
@@ -149,13 +169,7 @@ def test_without_another_frames_are_unavailable_and_name_the_server_which_may_re
 
 
 def test_a_server_that_returns_with_another_model_computes_no_frame(tmp_path, serve, run):
-    address = f"127.0.0.1:{free_port()}"
-    first = serve(listen=address)
-    started = run(save_app(tmp_path, f"oip://{address}/twice"))
-    started.push()
-    assert started.pop() == expected(0)
-    first.process.kill()
-    first.process.wait()
+    address, started = kill_server(tmp_path, serve, run)
     save_twice(tmp_path, [3])
     serve(listen=address)
     for _ in range(3):
@@ -164,13 +178,7 @@ def test_a_server_that_returns_with_another_model_computes_no_frame(tmp_path, se
 
 
 def test_frames_say_how_the_model_differs_that_a_server_returned_with(tmp_path, serve, run):
-    address = f"127.0.0.1:{free_port()}"
-    first = serve(listen=address)
-    started = run(save_app(tmp_path, f"oip://{address}/twice"))
-    started.push()
-    assert started.pop() == expected(0)
-    first.process.kill()
-    first.process.wait()
+    address, started = kill_server(tmp_path, serve, run)
     started.push()
     assert started.pop()["error"]["code"] == "unavailable"
     save_twice(tmp_path, [3])
@@ -239,6 +247,10 @@ def chained(frame: int) -> dict:
     return {"frame": frame, "outputs": {"out": [2.0 * frame + 1] * 2}}
 
 
+def kill_worker(folder: Path, worker: Callable[..., Server], run: Callable) -> tuple[str, Run]:
+    return kill_after_a_frame(worker, lambda at: split(save_chain(folder), "--devices", f"{at}/cpu:0"), run)
+
+
 def test_a_stage_runs_on_a_worker(tmp_path, worker, run):
     package = split(save_chain(tmp_path), "--cut", "middle", "--devices", f"cpu:0,{worker().address}/cpu:0")
     started = run(package)
@@ -290,13 +302,7 @@ def test_frames_of_a_worker_that_stands_still_are_run_here_until_it_goes_on(tmp_
 
 
 def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, worker, run):
-    address = f"127.0.0.1:{free_port()}"
-    first = worker(address)
-    started = run(split(save_chain(tmp_path), "--devices", f"{address}/cpu:0"))
-    started.push()
-    assert started.pop() == chained(0)
-    first.process.kill()
-    first.process.wait()
+    address, started = kill_worker(tmp_path, worker, run)
     started.push()
     assert started.pop()["error"]["code"] == "unavailable"
     worker(address)
@@ -305,6 +311,33 @@ def test_a_worker_that_was_started_again_is_given_the_stage_again(tmp_path, work
         started.push()
         answers.append(started.pop())
     assert answers[-1] == chained(started.pushed - 1)
+
+
+def make_tokens(folder: Path) -> list[str]:
+    made = subprocess.run([find_program(), "token", "caller", "--rights", "infer"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    (folder / "tokens").write_text(made.stdout)
+    return ["--tokens", f"{folder}/tokens"]
+
+
+@pytest.mark.parametrize(
+    ("takes_away", "told"),
+    [
+        (make_tokens, "expected a token"),
+        (lambda _folder: ["--max-cache", "10"], "has no room: all contents may take 10 bytes"),
+    ],
+    ids=["rights", "room"],
+)
+def test_frames_say_why_a_worker_that_returned_refuses_the_stage(tmp_path, worker, run, takes_away, told):
+    address, started = kill_worker(tmp_path, worker, run)
+    worker(address, *takes_away(tmp_path))
+    end = time.monotonic() + 10
+    said = ""
+    while told not in said and time.monotonic() < end:
+        started.push()
+        said = started.pop()["error"]["message"]
+    assert told in said
+    assert f"device '{address}/cpu:0' is lost, and no other of the stage is there: " in said
 
 
 def test_a_stage_starts_without_a_worker_that_is_not_there_and_takes_it_once_it_is(tmp_path, worker, run):

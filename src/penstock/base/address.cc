@@ -1,4 +1,4 @@
-// Takes host and port apart at the last colon, and says what an address lacks.
+// Takes host and port apart at the last colon, and a socket's file from its prefix.
 #include "penstock/base/address.h"
 
 #include <algorithm>
@@ -54,6 +54,12 @@ Result<HostAndPort> split_address(const std::string& address) {
     return malformed(address, concat("; an IPv6 address stands in brackets: [", host, "]:", port));
   }
   return HostAndPort{.host = std::move(host), .port = std::to_string(*number)};
+}
+
+std::optional<std::string_view> socket_file(std::string_view address) {
+  constexpr std::string_view kPrefix = "unix:";
+  if (!address.starts_with(kPrefix)) return std::nullopt;
+  return address.substr(kPrefix.size());
 }
 
 std::string port_is_taken(const std::string& port, const std::string& systems_reason) {

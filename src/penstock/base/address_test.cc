@@ -23,6 +23,13 @@ TEST(Address, AHostAndAPortAreTakenApart) {
   }
 }
 
+TEST(Address, ASocketsFileIsBehindItsPrefix) {
+  EXPECT_EQ(socket_file("unix:/run/p.sock"), "/run/p.sock");
+  EXPECT_EQ(socket_file("unix:"), "");
+  EXPECT_EQ(socket_file("unix.example:8001"), std::nullopt);
+  EXPECT_EQ(socket_file("/run/unix:p.sock"), std::nullopt);
+}
+
 TEST(Address, AMalformedOneIsToldWhatItLacks) {
   const std::map<std::string, std::string> wrong = {
       {"", "found ''"},

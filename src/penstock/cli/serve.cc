@@ -128,7 +128,7 @@ Status settle_models(const ServeOptions& options, std::vector<serve::ModelSource
 
 /// Of --listen.
 std::string listening_problem(const std::string& text) {
-  if (text.starts_with("unix:")) return {};
+  if (socket_file(text)) return {};
   const auto parts = split_address(text);
   return parts ? std::string() : parts.error().message() + "; a socket's file is unix:PATH";
 }

@@ -23,15 +23,14 @@ bool is_ipv4_loopback(std::string_view host) {
 }  // namespace
 
 bool is_loopback(std::string_view address) {
-  if (address.starts_with("unix:")) return true;
+  if (socket_file(address)) return true;
   const std::string_view host = without_port(address);
   if (host.starts_with("::ffff:")) return is_ipv4_loopback(host.substr(7));
   return host == "localhost" || host == "::1" || is_ipv4_loopback(host);
 }
 
 bool is_server(std::string_view text) {
-  constexpr std::string_view kUnix = "unix:";
-  if (text.starts_with(kUnix)) return text.size() > kUnix.size();
+  if (const auto file = socket_file(text)) return !file->empty();
   return static_cast<bool>(split_address(std::string(text)));
 }
 

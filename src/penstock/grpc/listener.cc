@@ -120,10 +120,9 @@ int Descriptor::release() {
 
 Result<std::unique_ptr<Listener>> Listener::bind(const std::string& address) {
   std::unique_ptr<Listener> made(new Listener);
-  constexpr std::string_view kUnix = "unix:";
-  if (address.starts_with(kUnix)) {
+  if (const auto file = socket_file(address)) {
     made->address_ = address;
-    PENSTOCK_CHECK_OK(made->open_unix(address.substr(kUnix.size())));
+    PENSTOCK_CHECK_OK(made->open_unix(std::string(*file)));
     return made;
   }
   const auto parts = split_address(address);

@@ -239,8 +239,11 @@ HeldContent Contents::find(const std::string& sha256) {
   return nullptr;
 }
 
-HeldContent Contents::put(const std::string& sha256, std::uint64_t bytes) {
+Result<HeldContent> Contents::put(const fs::path& written, const std::string& sha256,
+                                  std::uint64_t bytes) {
+  // Who makes room meanwhile would remove the file with the entry that was there before.
   const std::scoped_lock guard(mutex_);
+  if (::rename(written.c_str(), file_of(sha256).c_str()) != 0) return disk_error(errno);
   auto& entry = entries_[sha256];
   if (entry.content != nullptr) {  // Somebody else was faster: one of the two is counted.
     bytes_ -= bytes;
@@ -332,10 +335,9 @@ Result<HeldContent> Contents::Writer::finish() {
                       hash);
   }
   if (::fsync(state_->descriptor) != 0) return disk_error(errno);
-  const fs::path place = state_->contents->file_of(state_->sha256);
-  if (::rename(state_->file.c_str(), place.c_str()) != 0) return disk_error(errno);
+  PENSTOCK_TRY(auto content, state_->contents->put(state_->file, state_->sha256, state_->bytes));
   state_->done = true;
-  return state_->contents->put(state_->sha256, state_->bytes);
+  return content;
 }
 
 // ------------------------------------------------------------------------------------- laying out

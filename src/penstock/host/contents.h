@@ -88,7 +88,8 @@ class Contents {
   void read_folder();
   Status keep_folder();
   bool make_room(std::uint64_t bytes);
-  HeldContent put(const std::string& sha256, std::uint64_t bytes);
+  Result<HeldContent> put(const std::filesystem::path& written, const std::string& sha256,
+                          std::uint64_t bytes);
   void give_back(std::uint64_t bytes);
   [[nodiscard]] std::filesystem::path file_of(const std::string& sha256) const;
 

@@ -1,8 +1,10 @@
 // Contents in a temporary folder: wrong hashes, room by last use, restarts, and files laid out.
 #include "penstock/host/contents.h"
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,6 +97,26 @@ TEST_F(ContentsTest, RefusesWhatIsNoHash) {
   EXPECT_EQ(contents->begin(path, 3).error().code, Code::kInvalidArgument);
   EXPECT_EQ(contents->begin(std::string(64, 'A'), 3).error().code, Code::kInvalidArgument);
   EXPECT_EQ(contents->find(path), nullptr);
+}
+
+// Another caller needs room while one that was there before is put a second time.
+TEST_F(ContentsTest, WhatWasPutHasItsFileWhoeverMakesRoomMeanwhile) {
+  const fs::path memory = "/dev/shm";  // Where a file is written at once.
+  const TemporaryFolder folder(fs::exists(memory) ? memory : fs::temp_directory_path());
+  const auto contents = *Contents::open(folder.path(), 2);
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends) static_cast<void>(put(*contents, "b"));
+  });
+  int gone = 0;
+  for (int i = 0; i < 5000; ++i) {
+    static_cast<void>(put(*contents, "a"));  // There, and held by nobody.
+    const auto again = put(*contents, "a");
+    if (again && !fs::exists((*again)->file)) ++gone;
+  }
+  ends = true;
+  other.join();
+  EXPECT_EQ(gone, 0);
 }
 
 TEST_F(ContentsTest, MakesRoomByTheOneUsedLastLongestAgo) {

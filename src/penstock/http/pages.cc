@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "penstock/base/address.h"
 #include "penstock/base/option_name.h"
 #include "penstock/base/result.h"
 #include "penstock/device/address.h"
@@ -23,7 +24,7 @@ std::string lower_header(const Request& request, std::string_view name) {
 
 /// "unix:8000" would be a machine of that name.
 bool is_own_name(std::string_view host) {
-  return !host.starts_with("unix:") && device::is_loopback(host);
+  return !socket_file(host) && device::is_loopback(host);
 }
 
 /// Which no name server can make lead elsewhere.

@@ -502,6 +502,18 @@ TEST(ServedModelTest, SaysWhatIsMissing) {
   }
 }
 
+TEST(ServedModelTest, SaysWhereTheNameIsMissingBehindASocketsFile) {
+  for (const auto* text :
+       {"oip://unix:", "oip://unix:/", "oip://unix:s.sock", "oip://unix:/s.sock"}) {
+    const auto model = parse_served_model(text);
+    ASSERT_FALSE(model) << text;
+    EXPECT_THAT(model.error().message(),
+                HasSubstr("expected the model's name behind the socket's file; write "
+                          "oip://unix:PATH/name"))
+        << text;
+  }
+}
+
 TEST(ViolationsTest, NamesTypesThatContradict) {
   auto plan = finish({"x"}, {"x", "y"}, {stage(0, {"x"}, {"y"})});
   plan.outputs[0].type.dtype = DType::kI64;

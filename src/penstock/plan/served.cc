@@ -1,11 +1,12 @@
 // Models that servers have, by name.
+#include "penstock/base/address.h"
 #include "penstock/device/address.h"
 #include "penstock/plan/plan.h"
 
 namespace penstock::plan {
 namespace {
 
-constexpr std::string_view kServed = "oip://", kUnix = "unix:";
+constexpr std::string_view kServed = "oip://";
 
 }  // namespace
 
@@ -28,9 +29,15 @@ Result<ServedModel> parse_served_model(std::string_view text) {
   if (!is_served_model(text)) return refuse("expected a server's");
   const auto place = text.substr(kServed.size());
   // A socket's file has slashes of its own, the name has none.
-  const auto slash = place.starts_with(kUnix) ? place.rfind('/') : place.find('/');
+  const bool is_file = socket_file(place).has_value();
+  const auto slash = is_file ? place.rfind('/') : place.find('/');
   ServedModel model;
   model.address = place.substr(0, slash);
+  if (is_file && (slash == place.npos || !device::is_server(model.address))) {
+    return invalid_argument("model '", text,
+                            "': expected the model's name behind the socket's file; write "
+                            "oip://unix:PATH/name, or oip://unix:PATH/ for the only model there");
+  }
   if (!device::is_server(model.address)) {
     return refuse("expected host:port, found '", model.address, "'");
   }

@@ -75,7 +75,7 @@ Status told_of(const std::string& option, Status status) {
 Status check_address(const std::string& option, const std::string& address,
                      const Options& options) {
   const bool http = option == http_option();
-  const bool file = !http && address.starts_with("unix:");
+  const bool file = !http && socket_file(address);
   const auto split = file ? Result<HostAndPort>(HostAndPort()) : split_address(address);
   if (split) {
     const bool encrypted = !options.tls.key.empty();
@@ -146,7 +146,7 @@ Error told_of_port(const std::string& option, Error error, const std::string& ad
 /// Before models are loaded, which may take minutes.
 Status check_port(const std::string& option, const std::string& address, const Options& options) {
   PENSTOCK_CHECK_OK(check_address(option, address, options));
-  if (option == listen_option() && address.starts_with("unix:")) return {};
+  if (option == listen_option() && socket_file(address)) return {};
   auto free = grpc::Listener::bind(address);
   return free ? Status() : told_of_port(option, std::move(free).error(), address);
 }

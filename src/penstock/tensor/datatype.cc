@@ -105,11 +105,16 @@ Result<Tensor> decode_strings(std::span<const std::byte> bytes, std::vector<std:
   return Tensor::strings(std::move(dims), std::move(values));
 }
 
+std::size_t encoded_bytes(const Tensor& tensor) {
+  if (tensor.kind() != Tensor::Kind::kStrings) return tensor.bytes();
+  std::size_t bytes = 0;
+  for (const auto& value : tensor.strings()) bytes += kLengthBytes + value.size();
+  return bytes;
+}
+
 std::string encode_strings(const Tensor& tensor) {
-  std::size_t size = 0;
-  for (const auto& value : tensor.strings()) size += kLengthBytes + value.size();
   std::string bytes;
-  bytes.reserve(size);
+  bytes.reserve(encoded_bytes(tensor));
   for (const auto& value : tensor.strings()) {
     const auto length = static_cast<std::uint32_t>(value.size());
     bytes.append(reinterpret_cast<const char*>(&length), kLengthBytes);

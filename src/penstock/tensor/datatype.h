@@ -33,6 +33,9 @@ Result<Tensor> decode_strings(std::span<const std::byte> bytes, std::vector<std:
 /// The inverse. \pre  a tensor of strings
 std::string encode_strings(const Tensor& tensor);
 
+/// Bytes of a tensor as the protocol writes it. \pre  a tensor of numbers or strings
+std::size_t encoded_bytes(const Tensor& tensor);
+
 /// A copy of raw bytes as a tensor: aligned as engines want it. BYTES are decoded.
 /// \error kInvalidArgument  "expected 12 bytes for f32[3], found 8", and as those above.
 Result<Tensor> copy_raw(DType dtype, std::vector<std::int64_t> dims,

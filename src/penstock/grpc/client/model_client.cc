@@ -61,7 +61,7 @@ Result<std::vector<ModelPort>> read_ports(const Messages& messages, Where::Kind 
 
 std::size_t bytes_of(std::span<const Tensor* const> inputs) {
   std::size_t bytes = 0;
-  for (const Tensor* input : inputs) bytes += input->bytes();
+  for (const Tensor* input : inputs) bytes += encoded_bytes(*input);
   return bytes;
 }
 
@@ -72,11 +72,6 @@ std::string to_text(const ModelInterface& model) {
     return texts.empty() ? "nothing" : join(texts, ", ");
   };
   return concat("(", listed(model.inputs), ") to (", listed(model.outputs), ")");
-}
-
-/// Whether a failed try tells more of a lost server than that it took too long.
-bool says_why(const Error& error) {
-  return error.code != Code::kDeadlineExceeded && error.code != Code::kCancelled;
 }
 
 class Infer;

@@ -354,6 +354,18 @@ TEST_P(ModelClientTest, LargeRequestsGoInTheStreamOnceTheServerHasTakenOne) {
   EXPECT_EQ(server.streamed, GetParam() ? 2 : 0);
 }
 
+TEST_P(ModelClientTest, LargeTextsGoAloneUntilTheServerHasTakenSome) {
+  server.on_infer = [](const auto&, auto& answer) {
+    answer.set_raw_output_contents(0, std::string(sizeof(float), '\0'));
+    return ::grpc::Status::OK;
+  };
+  const auto client = connect();
+  const Tensor large = Tensor::strings({1}, {std::string(std::size_t{8} << 20, 'a')});
+  Tensor y;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(end(*begin(**client, large), y));
+  EXPECT_EQ(server.streamed, GetParam() ? 2 : 0);
+}
+
 TEST_P(ModelClientTest, CallsInFlightOfAServerThatHangsAreUnavailable) {
   patience = kShort;
   const auto client = connect_at_last();

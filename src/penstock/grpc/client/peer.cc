@@ -115,6 +115,7 @@ constexpr Unreachable kUnreachable[] = {
      "nobody listens there: start it, or mend the address (connection refused)"},
     {"No such file or directory",
      "nobody listens there: start it, or mend the path (no such socket's file)"},
+    {"Not a directory", "its path goes on behind a file: give the path of the socket's file alone"},
     {"DNS resolution failed", "its name has no address: mend it, or give the address itself"},
 };
 
@@ -196,6 +197,10 @@ Error to_error(const ::grpc::Status& status, const std::string& address) {
                       : concat("it gives no reason (gRPC's code ", status.error_code(), ")");
   }
   return std::move(told).within({Where::kPeer, address});
+}
+
+bool says_why(const Error& failed_try) {
+  return failed_try.code != Code::kDeadlineExceeded && failed_try.code != Code::kCancelled;
 }
 
 }  // namespace penstock::grpc

@@ -42,4 +42,7 @@ std::string shortened(const std::string& said);
 /// The end of a call as an error, with the peer as its place, shortened(). \pre  !status.ok()
 Error to_error(const ::grpc::Status& status, const std::string& address);
 
+/// Whether a try to have a lost peer back tells more of it than that it took too long.
+bool says_why(const Error& failed_try);
+
 }  // namespace penstock::grpc

@@ -386,7 +386,7 @@ void StageClient::try_again(std::unique_lock<std::mutex>& lock) {
     lost_.store(false, std::memory_order_release);
     return;
   }
-  if (link.error().code == Code::kFailedPrecondition) loss_->reason = link.error().reason;
+  if (says_why(link.error())) loss_->reason = link.error().reason;
   pause_ = std::min<Clock::duration>(pause_ * 2, kLongestTry);
   next_try_ = Clock::now() + pause_;
 }
