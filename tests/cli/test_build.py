@@ -906,6 +906,11 @@ def test_an_engine_that_stands_once_in_a_process_runs_on_all_cpus(build, chain, 
     assert "stands on other CPUs of this process" in failures["synthetic_a on each device"]
     # That is nothing against what was timed of the whole network.
     assert [trial["failure"] for part in report["parts"] for trial in part["trials"]] == [""]
+    # Its figures are those of all CPUs: of four operators, each of 2 ms on one CPU.
+    ((part, trial),) = [(part, trial) for part in report["parts"] for trial in part["trials"]]
+    assert trial["seconds"] < 0.9 * len(report["nodes"]) * 2e-3
+    assert part["seconds"] == pytest.approx(report["period_seconds"], rel=0.5)
+    assert sum(node["seconds"] for node in report["nodes"]) == pytest.approx(part["seconds"])
 
 
 @pytest.mark.sweep(of=3)

@@ -96,6 +96,18 @@ def test_a_misspelt_database_is_refused_and_not_made(costs, tmp_path, command):
     assert sorted(os.listdir(tmp_path / "mine")) == ["costs.db"] and not (tmp_path / "away").exists()
 
 
+@pytest.mark.parametrize("command", [["list"], ["export"], ["forget", "--all"]])
+def test_an_empty_file_is_no_database_and_stays_empty(costs, file, tmp_path, command):
+    (tmp_path / "notes.db").touch()
+    outcome = costs(*command, "--database", "notes.db")
+    told = "--database 'notes.db': an empty file; expected a database of costs"
+    assert (outcome.code, outcome.error) == (1, told)
+    file.parent.mkdir()
+    file.touch()
+    assert costs(*command).code == 0
+    assert file.stat().st_size == (tmp_path / "notes.db").stat().st_size == 0
+
+
 def test_a_file_where_none_goes_is_answered_with_the_option(costs):
     assert "list: takes no FILE; --database names another database" in costs("list", "costs.db").error
 

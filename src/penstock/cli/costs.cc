@@ -32,18 +32,29 @@ std::filesystem::path file_of(const CostsOptions& options) {
   return options.database.empty() ? cost::Database::default_path() : options.database;
 }
 
-/// Only an import makes the file. Where the default one is missing, nothing was measured yet; a
-/// named one is misspelt then.
+bool has_no_bytes(const std::filesystem::path& file) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(file, error) &&
+         std::filesystem::file_size(file, error) == 0;
+}
+
+/// Only an import makes the file, or tables in an empty one. Where the default one is missing or
+/// empty, nothing was measured yet; a named one is misspelt then.
 Result<cost::Database> open(const CostsOptions& options) {
   const auto& named = options.database;
   const bool makes = options.action == "import";
   if (named.empty()) {
-    return makes || !is_absent(file_of(options)) ? cost::Database::open(file_of(options))
-                                                 : cost::Database::in_memory();
+    const auto file = file_of(options);
+    return makes || !(is_absent(file) || has_no_bytes(file)) ? cost::Database::open(file)
+                                                             : cost::Database::in_memory();
   }
   if (!makes && is_absent(named)) {
     return not_found("--database '", named.string(),
                      "': no such file; expected a database of costs", did_you_mean_file(named));
+  }
+  if (!makes && has_no_bytes(named)) {
+    return make_error(Code::kFailedPrecondition, "--database '", named.string(),
+                      "': an empty file; expected a database of costs");
   }
   return cost::Database::open(named);
 }

@@ -136,8 +136,10 @@ std::string limit_text(const tune::Report& report) {
   for (const auto& part : report.parts) busy += part.seconds;
   const double all =
       report.goal == "latency" ? report.latency_seconds : report.period_seconds * limit.workers;
-  text += concat("where the ", report.goal == "latency" ? "" : concat(limit.workers, " workers' "),
-                 "time of a frame goes, ", duration(all * 1e9), ":\n");
+  const auto whose = report.goal == "latency" || limit.workers == 1
+                         ? std::string()
+                         : concat(limit.workers, " workers' ");
+  text += concat("where the ", whose, "time of a frame goes, ", duration(all * 1e9), ":\n");
   Table table({">share", ">time", ">of the limit", "what"});
   add_shares(shares_of(report.nodes, [](const auto& node) { return node.op; }), "operators", all,
              table);

@@ -328,6 +328,31 @@ TEST(DatabaseTest, AnImportOfTimesThatCannotBeIsRefused) {
   EXPECT_EQ(error("seconds", true), "parts[0]: parts.seconds: expected a number, found true");
 }
 
+TEST(DatabaseTest, AnImportOfCountsAndFailuresThatCannotBeIsRefused) {
+  auto from = *Database::in_memory();
+  ASSERT_TRUE(from.put(key("m"), cost(1)));
+  ASSERT_TRUE(from.put(key("n"), failed(FailureKind::kCrash, "")));
+  const auto good = nlohmann::json::parse(*from.export_text({}));
+  const auto error = [&](int row, const char* field, const nlohmann::json& value) {
+    auto changed = good;
+    changed["parts"][row][field] = value;
+    auto to = *Database::in_memory();
+    const auto count = to.import_text(changed.dump());
+    return count ? "" : count.error().message();
+  };
+  EXPECT_EQ(error(0, "runs", 1), "");
+  EXPECT_EQ(error(0, "runs", 0), "parts[0]: parts.runs: expected an integer from 1, found 0");
+  EXPECT_EQ(error(1, "runs", 0), "");
+  EXPECT_EQ(error(1, "runs", -1), "parts[1]: parts.runs: expected an integer from 0, found -1");
+  EXPECT_EQ(error(0, "threads", 0), "parts[0]: parts.threads: expected an integer from 1, found 0");
+  EXPECT_EQ(error(0, "measured_at", -1),
+            "parts[0]: parts.measured_at: expected an integer from 0, found -1");
+  EXPECT_EQ(
+      error(1, "failure", "gremlin"),
+      "parts[1]: parts.failure: expected a kind of failure, such as 'crash', found 'gremlin'");
+  EXPECT_EQ(error(1, "failure", "hang"), "");
+}
+
 TEST(DatabaseTest, AnImportOfAFailureAfterATimeThatCannotBeIsRefused) {
   auto from = *Database::in_memory();
   ASSERT_TRUE(from.put(key("m"), failed(FailureKind::kHang, "")));

@@ -456,6 +456,55 @@ TEST_F(ProfilerTest, BoundariesAreMeasuredOnceAndFitted) {
             boundaries->cut_seconds("synthetic_a", "synthetic_a", 1e6));
 }
 
+TEST_F(ProfilerTest, BoundariesAreOfRandomValuesWhateverTheNetworksTensorsAreCalled) {
+  std::vector<std::vector<Tensor>> frames(1);
+  frames[0].push_back(Tensor::allocate(DType::kF32, {8}));
+  const auto activations = Activations::of_inputs(graph_, frames, "some frames");
+  ASSERT_TRUE(activations) << activations.error().message();
+  options_.activations = &*activations;
+  const auto profiler = start();
+  const std::vector<std::string> backends = {"synthetic_a"};
+  const auto boundaries = Boundaries::measure(*profiler, backends, first().device);
+  ASSERT_TRUE(boundaries) << boundaries.error().message();
+  EXPECT_TRUE(boundaries->knows("synthetic_a", "synthetic_a"));
+  EXPECT_EQ(profiler->options().activations, &*activations);
+  // Nor are their costs those of a network's frames.
+  options_.activations = nullptr;
+  const auto other = start();
+  ASSERT_TRUE(Boundaries::measure(*other, backends, first().device));
+  EXPECT_EQ(other->measured(), 0);
+}
+
+TEST_F(ProfilerTest, ABoundaryFailedAsLongAsItsPartsDo) {
+  const std::vector<std::string> backends = {"synthetic_a"};
+  const auto device = first().device;
+  const auto profiler = start();
+  const auto engine = profiler->engine_version("synthetic_a");
+  const auto& machine = profiler->topology();
+  for (const std::int64_t bytes : {4096, 65536, 1048576, 4194304}) {
+    const BoundaryKey key{
+        "synthetic_a",
+        engine,
+        "synthetic_a",
+        engine,
+        "plain",
+        bytes,
+        concat(device_key(machine, device), " ", condition_of(machine, device, {}))};
+    const Boundary failed{.failure = Failure{FailureKind::kRun, "input 'x': another shape"}};
+    ASSERT_TRUE(database_.put(key, failed));
+  }
+  const auto boundaries = Boundaries::measure(*profiler, backends, device);
+  ASSERT_TRUE(boundaries) << boundaries.error().message();
+  EXPECT_TRUE(boundaries->knows("synthetic_a", "synthetic_a"));
+  // What its parts' own failures are the reason of is not tried again.
+  ASSERT_TRUE(database_.forget({}));
+  set_fault(R"("do": "refuse", "on": "Abs")");
+  ASSERT_TRUE(Boundaries::measure(*start(), backends, device));
+  const auto again = start();
+  EXPECT_FALSE(Boundaries::measure(*again, backends, device)->knows("synthetic_a", "synthetic_a"));
+  EXPECT_EQ(again->measured(), 0);
+}
+
 TEST_F(ProfilerTest, LinksAreMeasuredOnce) {
   const auto cpus = device::inherited_cpus();
   if (cpus.size() < 2) GTEST_SKIP() << "a link needs two CPUs";

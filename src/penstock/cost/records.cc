@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "penstock/cost/database.h"
+
 namespace penstock::cost {
 namespace {
 
@@ -125,13 +127,40 @@ Error refuse(const Table& table, std::string_view column, const std::string& exp
 constexpr double kShortest = 1e-9;
 constexpr double kLongest = 1e7;
 
+/// Empty, too, where the table has no such column.
+const Cell& cell_at(const Table& table, const std::vector<Cell>& row, std::string_view name) {
+  static const Cell kNothing;
+  const auto column = std::ranges::find(table.columns, name, &Column::name);
+  if (column == table.columns.end()) return kNothing;
+  return row[static_cast<std::size_t>(column - table.columns.begin())];
+}
+
+bool has_failed(const Table& table, const std::vector<Cell>& row) {
+  return !std::holds_alternative<std::monostate>(cell_at(table, row, "failure"));
+}
+
+/// What ran has a thread at least, and what has a time has run.
+Status check_count(const Table& table, std::size_t column, const std::vector<Cell>& row) {
+  const auto* count = std::get_if<std::int64_t>(&row[column]);
+  if (count == nullptr) return {};
+  const std::string_view name = table.columns[column].name;
+  const bool none_is_none = name == "threads" || (name == "runs" && !has_failed(table, row));
+  const std::int64_t least = none_is_none ? 1 : 0;
+  if (*count >= least) return {};
+  return refuse(table, name, concat("an integer from ", least), row[column]);
+}
+
+Status check_failure(const Table& table, const std::vector<Cell>& row) {
+  const auto& cell = cell_at(table, row, "failure");
+  const auto* kind = std::get_if<std::string>(&cell);
+  if (kind == nullptr || parse_failure_kind(*kind)) return {};
+  return refuse(table, "failure", "a kind of failure, such as 'crash'", cell);
+}
+
 /// A part that did not fail has a time, which lies in its interval; none takes longer than any can.
 Status check_times(const Table& table, const std::vector<Cell>& row) {
-  const auto at = [&](std::string_view name) -> const Cell& {
-    const auto column = std::ranges::find(table.columns, name, &Column::name);
-    return row[static_cast<std::size_t>(column - table.columns.begin())];
-  };
-  const bool failed = !std::holds_alternative<std::monostate>(at("failure"));
+  const auto at = [&](std::string_view name) -> const Cell& { return cell_at(table, row, name); };
+  const bool failed = has_failed(table, row);
   for (const auto* name : {"seconds", "low", "high"}) {
     const auto* number = std::get_if<double>(&at(name));
     const bool is_none = number == nullptr || *number == 0;
@@ -229,7 +258,9 @@ Status check_row(const Table& table, const std::vector<Cell>& row) {
 
 Status check_figures(const Table& table, const std::vector<Cell>& row) {
   constexpr double kMost = 1e18;
+  PENSTOCK_CHECK_OK(check_failure(table, row));
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    PENSTOCK_CHECK_OK(check_count(table, i, row));
     const std::string_view name = table.columns[i].name;
     const auto* number = std::get_if<double>(&row[i]);
     if (number == nullptr || name == "worst_ratio") continue;  // Of wrong values it has no end.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string_view>
 
 #include <hwloc.h>
@@ -40,7 +41,35 @@ Error unreadable(const char* name) {
                           "; mend it, or unset it to plan for this machine");
 }
 
+/// Of levels such as "pack:2 [numa(memory=1GB)] core:4 pu:2"; what is in brackets makes no CPUs.
+double cpus_in(std::string_view description) {
+  std::string levels;
+  int depth = 0;
+  for (const char c : description) {
+    if (c == '(' || c == '[') ++depth;
+    if (depth == 0) levels += c;
+    if (c == ')' || c == ']') --depth;
+  }
+  std::istringstream in(levels);
+  double cpus = 1;
+  for (std::string level; in >> level;) {
+    const double count = std::strtod(level.c_str() + level.find(':') + 1, nullptr);
+    if (count > 0) cpus *= count;
+  }
+  return cpus;
+}
+
+/// hwloc takes hours for what has no end.
+Status check_size() {
+  constexpr double kMost = 8192;  // Of Linux.
+  const char* name = "HWLOC_SYNTHETIC";
+  if (!is_set(name) || cpus_in(std::getenv(name)) <= kMost) return {};
+  return invalid_argument("environment variable ", name, "='", std::getenv(name),
+                          "': ", cpus_in(std::getenv(name)), " CPUs; expected at most ", kMost);
+}
+
 Result<Hwloc> load() {
+  PENSTOCK_CHECK_OK(check_size());
   constexpr std::size_t kMoreThanItTakes = std::size_t{32} << 20U;
   PENSTOCK_CHECK_OK(check_memory_left(kMoreThanItTakes));
   hwloc_topology_t raw = nullptr;

@@ -116,6 +116,18 @@ TEST(TopologyTest, AMachineThatHwlocCannotMakeUpIsTold) {
   EXPECT_THAT(topology.error().message(), testing::HasSubstr("HWLOC_XMLFILE='/absent.xml'"));
 }
 
+TEST(TopologyTest, AMachineOfMoreCpusThanThereAreIsToldAtOnce) {
+  for (const auto* description :
+       {"core:20000 pu:1", "10000 2", "pack:2 [numa] core:2(x=1 3:2) pu:5000"}) {
+    const MadeUpMachine machine(description);
+    const auto topology = read_topology();
+    ASSERT_FALSE(topology) << description;
+    EXPECT_EQ(topology.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(topology.error().message(),
+                testing::HasSubstr("20000 CPUs; expected at most 8192"));
+  }
+}
+
 TEST(TopologyTest, ADamagedDescriptionOfAMachineIsToldWithItsFile) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "machine.xml";

@@ -71,12 +71,13 @@ std::string reason_of(const PartReport& part, bool divided) {
   return others ? "the only backend that was timed on it" : "the only backend that runs it";
 }
 
-/// On CPUs, and on each kind of accelerator.
+/// On CPUs, as many as the stage has of them, and on each kind of accelerator.
 std::vector<TrialReport> trials_of(const Findings& findings,
-                                   const std::vector<graph::NodeId>& nodes) {
-  auto trials = findings.parts.trials_of(nodes);
+                                   const std::vector<graph::NodeId>& nodes,
+                                   const std::vector<device::Device>& devices) {
+  auto trials = findings.parts.trials_of(nodes, devices);
   for (const auto& alike : findings.accelerators) {
-    std::ranges::move(alike.parts->trials_of(nodes), std::back_inserter(trials));
+    std::ranges::move(alike.parts->trials_of(nodes, alike.devices), std::back_inserter(trials));
   }
   return trials;
 }
@@ -93,8 +94,12 @@ void describe_parts(const Findings& findings, Report& report) {
   auto seconds =
       as_is ? analytic_seconds(findings.graph, cpus) : findings.parts.node_seconds(cover);
   const bool batched = !best.contestant.batches.empty();
-  if (as_is || batched || stages.size() > 1)
-    correct(seconds, {findings.graph, findings.devices}, best.contestant.split, best.stage_seconds);
+  const auto& first = stages.front().devices.front();
+  const bool as_wide = first.is_accelerator() || first.cpus.size() == cpus;
+  if (as_is || batched || stages.size() > 1 || !as_wide) {
+    bring_to_stages(seconds, {findings.graph, findings.devices}, best.contestant.split,
+                    best.stage_seconds);
+  }
   report.nodes = nodes_of(findings.graph, seconds);
   for (std::size_t i = 0; i < stages.size(); ++i) {
     for (const auto& chosen : stages[i].parts) {
@@ -102,7 +107,7 @@ void describe_parts(const Findings& findings, Report& report) {
       if (as_is) {
         part.reason = "the file as it is was measured faster than its clean import";
       } else {
-        part.trials = trials_of(findings, chosen.nodes);
+        part.trials = trials_of(findings, chosen.nodes, stages[i].devices);
         part.reason = reason_of(part, stages.size() > 1 || stages[i].parts.size() > 1);
       }
       report.parts.push_back(std::move(part));

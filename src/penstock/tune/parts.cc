@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "penstock/backend/request.h"
+#include "penstock/base/words.h"
 #include "penstock/device/place.h"
 #include "penstock/partition/denormals.h"
 #include "penstock/tune/told.h"
@@ -638,16 +639,20 @@ Status Parts::measure_largest(std::size_t way) {
   return largest ? measure(*largest) : Status();
 }
 
+namespace {
+
+/// Of nodes as one.
+TrialReport report_of(const Way& way, const cost::Cost& cost) {
+  const auto failure = cost.failure ? cost.failure->message : std::string();
+  return {way.name(), cost.seconds, cost.low, cost.high, 1, failure};
+}
+
+}  // namespace
+
 TrialReport Parts::trial_of(std::size_t way, const std::vector<graph::NodeId>& nodes) const {
+  if (const auto* trial = find(ways_[way], nodes)) return report_of(ways_[way], *trial->cost);
   TrialReport report;
   report.backend = ways_[way].name();
-  if (const auto* trial = find(ways_[way], nodes)) {
-    report.seconds = trial->cost->seconds;
-    report.low = trial->cost->low;
-    report.high = trial->cost->high;
-    if (trial->cost->failure) report.failure = trial->cost->failure->message;
-    return report;
-  }
   report.pieces = 0;
   std::size_t covered = 0;
   for (std::size_t piece = 0; piece < units_.size(); ++piece) {
@@ -669,9 +674,35 @@ TrialReport Parts::trial_of(std::size_t way, const std::vector<graph::NodeId>& n
   return report;
 }
 
-std::vector<TrialReport> Parts::trials_of(const std::vector<graph::NodeId>& nodes) const {
+TrialReport Parts::trial_on(std::size_t way, const std::vector<graph::NodeId>& nodes,
+                            const std::vector<device::Device>& devices) const {
+  const auto* narrow = find(ways_[way], nodes);
+  const auto refused = narrow == nullptr ? std::nullopt : narrow->cost->failure;
+  // What is computed does not hang on the number of CPUs.
+  if (refused && refused->kind == cost::FailureKind::kWrongOutput) {
+    return report_of(ways_[way], *narrow->cost);
+  }
+  if (auto part = part_of(nodes, ways_[way])) {
+    place(*part, devices.front(), devices);
+    const auto known = profiler_->find(*part);
+    if (known && *known) return report_of(ways_[way], **known);
+  }
+  TrialReport report;
+  report.backend = ways_[way].name();
+  report.pieces = 0;
+  report.failure = concat("not tried on ", counted(devices.front().cpus.size(), "CPU"), " at once");
+  return report;
+}
+
+std::vector<TrialReport> Parts::trials_of(const std::vector<graph::NodeId>& nodes,
+                                          const std::vector<device::Device>& devices) const {
+  const auto& device = devices.front();
+  const bool as_the_first =
+      device.is_accelerator() || device.cpus.size() == devices_.front().cpus.size();
   std::vector<TrialReport> reports;
-  for (std::size_t way = 0; way < ways_.size(); ++way) reports.push_back(trial_of(way, nodes));
+  for (std::size_t way = 0; way < ways_.size(); ++way) {
+    reports.push_back(as_the_first ? trial_of(way, nodes) : trial_on(way, nodes, devices));
+  }
   return reports;
 }
 

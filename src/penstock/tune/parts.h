@@ -144,8 +144,9 @@ class Parts {
   Result<std::vector<double>> paces_of(const Cover& cover, const std::vector<double>& node_seconds);
 
   /// What was measured of these nodes, each way; of them as one, or else of the pieces that they
-  /// are.
-  [[nodiscard]] std::vector<TrialReport> trials_of(const std::vector<graph::NodeId>& nodes) const;
+  /// are. On a stage's devices: where these have another number of CPUs, of the nodes as one there.
+  [[nodiscard]] std::vector<TrialReport> trials_of(
+      const std::vector<graph::NodeId>& nodes, const std::vector<device::Device>& devices) const;
   /// One sentence for each part that failed, in order.
   [[nodiscard]] const std::vector<std::string>& failures() const { return failures_; }
   /// Why the part does not compute what ONNX Runtime without optimisation does; empty: it does, or
@@ -175,6 +176,8 @@ class Parts {
   void tell_once(std::string failure);
   [[nodiscard]] TrialReport trial_of(std::size_t way,
                                      const std::vector<graph::NodeId>& nodes) const;
+  [[nodiscard]] TrialReport trial_on(std::size_t way, const std::vector<graph::NodeId>& nodes,
+                                     const std::vector<device::Device>& devices) const;
   /// What was measured of these nodes; null: nothing.
   [[nodiscard]] const Trial* find(const Way& way, const std::vector<graph::NodeId>& nodes) const;
 

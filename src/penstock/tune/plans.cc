@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 
+#include "penstock/base/words.h"
 #include "penstock/session/plan_model.h"
 
 namespace penstock::tune {
@@ -92,6 +93,10 @@ std::string backends_in(const Cover& cover) {
 std::string name_of(const Cover& cover) {
   const auto names = backends_in(cover);
   return cover.size() == 1 ? names : concat(names, " in ", cover.size(), " parts");
+}
+
+std::string name_of(const Cover& cover, const partition::ChosenStages& split, std::size_t plan) {
+  return concat(backends_in(cover), " in ", counted(split.stages.size(), "stage"), ", plan ", plan);
 }
 
 double memory_share(const graph::Graph& graph, std::size_t devices, double host_bytes) {
@@ -253,6 +258,23 @@ void correct(std::vector<double>& node_seconds, const Place& place,
     for (const auto node : stage.nodes) {
       node_seconds[graph::index(node)] *= stage_seconds[i] / sum;
     }
+  }
+}
+
+void bring_to_stages(std::vector<double>& node_seconds, const Place& place,
+                     const partition::ChosenStages& split,
+                     const std::vector<double>& stage_seconds) {
+  for (std::size_t i = 0; i < split.stages.size(); ++i) {
+    const auto& stage = split.stages[i];
+    double sum = 0;
+    for (const auto node : stage.nodes) {
+      auto& seconds = node_seconds[graph::index(node)];
+      seconds = place.seconds_on(stage.devices.front(), {node}, node_seconds);
+      sum += seconds;
+    }
+    const double measured = i < stage_seconds.size() ? stage_seconds[i] : 0;
+    if (sum <= 0 || measured <= 0) continue;
+    for (const auto node : stage.nodes) node_seconds[graph::index(node)] *= measured / sum;
   }
 }
 

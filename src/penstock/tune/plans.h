@@ -48,6 +48,9 @@ Cover merge_neighbours(const Cover& cover);
 std::string backends_in(const Cover& cover);
 /// The backends_in() the cover, and "in 5 parts" where they are several.
 std::string name_of(const Cover& cover);
+/// The backends_in() the cover, its stages, and which of the plans it is: "onednn in 2 stages, plan
+/// 3".
+std::string name_of(const Cover& cover, const partition::ChosenStages& split, std::size_t plan);
 
 /// What of the cover lies in a stage; `nodes` ascending.
 std::vector<partition::ChosenPart> parts_within(const Cover& cover,
@@ -108,5 +111,11 @@ Result<Planned> pipelined(const Place& place, const Cover& cover, const Measurem
 /// measured. Seconds of 0 were not measured.
 void correct(std::vector<double>& node_seconds, const Place& place,
              const partition::ChosenStages& split, const std::vector<double>& stage_seconds);
+
+/// Makes seconds on the first device those where each stage stands, which add up to what it was
+/// measured to take there. Seconds of 0 were not measured.
+void bring_to_stages(std::vector<double>& node_seconds, const Place& place,
+                     const partition::ChosenStages& split,
+                     const std::vector<double>& stage_seconds);
 
 }  // namespace penstock::tune

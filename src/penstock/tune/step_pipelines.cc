@@ -43,9 +43,7 @@ Proposals::Place run_stages(Context& context, Proposals& proposals, const Ground
     const auto& split = planned->split;
     context.say("trying the stages");
     PENSTOCK_TRY(const auto place,
-                 proposals.enter({concat(backends_in(ground.cover), " in ", split.stages.size(),
-                                         " stages, plan ", entries.size()),
-                                  split}));
+                 proposals.enter({name_of(ground.cover, split, entries.size()), split}));
     if (!place || !entries[*place].way.failure.empty() || !seen.insert(*place).second) break;
     const bool better = !best || entries[*place].score > entries[*best].score;
     if (better && split.stages.size() > 1) best = place;

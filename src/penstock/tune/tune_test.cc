@@ -423,6 +423,15 @@ TEST(RecallTest, NoiseIsNoReason) {
   EXPECT_LE(measured_again, 2);
 }
 
+TEST(PlansTest, APipelineIsCalledByItsBackendsAndStages) {
+  const Cover cover = {{.backend = "a"}, {.backend = "b"}, {.backend = "a"}};
+  partition::ChosenStages split;
+  split.stages.resize(1);
+  EXPECT_EQ(name_of(cover, split, 4), "a+b in 1 stage, plan 4");
+  split.stages.resize(2);
+  EXPECT_EQ(name_of(cover, split, 5), "a+b in 2 stages, plan 5");
+}
+
 TEST(PlansTest, CorrectsTheNodesOfAStageToWhatItTook) {
   partition::ChosenStages split;
   split.stages.resize(2);
@@ -433,6 +442,24 @@ TEST(PlansTest, CorrectsTheNodesOfAStageToWhatItTook) {
   std::vector<double> seconds = {1, 3, 5};
   correct(seconds, {{}, devices}, split, {8, 0});  // Of the second nothing was measured.
   EXPECT_THAT(seconds, ElementsAre(DoubleEq(2), DoubleEq(6), DoubleEq(5)));
+}
+
+TEST(PlansTest, SecondsWhereAStageStandsAddUpToWhatItTook) {
+  graph::Graph graph;
+  graph.nodes.resize(2);
+  for (auto& node : graph.nodes) node.op = "Relu";
+  const std::vector<device::Device> devices = {{.host = {}, .cpus = {0}}};
+  partition::ChosenStages split;
+  split.stages.resize(1);
+  split.stages[0].nodes = {graph::NodeId{0}, graph::NodeId{1}};
+  split.stages[0].devices = {{.host = {}, .cpus = {0, 1}}};
+  const Place place{graph, devices};
+  std::vector<double> seconds = {1, 3};
+  bring_to_stages(seconds, place, split, {8});
+  EXPECT_THAT(seconds, ElementsAre(DoubleEq(2), DoubleEq(6)));
+  seconds = {1, 3};
+  bring_to_stages(seconds, place, split, {0});
+  EXPECT_THAT(seconds[0], place.seconds_on(split.stages[0].devices[0], {graph::NodeId{0}}, {1, 3}));
 }
 
 TEST(PlansTest, CorrectsByWhatTheStagesDeviceMakesOfTheNodes) {
