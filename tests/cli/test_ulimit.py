@@ -104,7 +104,7 @@ def test_a_process_that_the_system_refuses_is_told_with_what_to_do(program, chai
         env = os.environ | {"HOME": str(folder), "TMPDIR": str(folder)}
         if subprocess.run([*nobody, program, "--version"], env=env, capture_output=True, check=False).returncode != 0:
             pytest.skip("the program lies where other users may not go")
-        command = [*nobody, "prlimit", "--nproc=2", program, "build", "model.onnx", "-o", "p", "--costs", "c.db"]
+        command = [*nobody, "prlimit", "--nproc=3", program, "build", "model.onnx", "-o", "p", "--costs", "c.db"]
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
     finally:
         shutil.rmtree(folder)
