@@ -12,7 +12,6 @@
 #include "penstock/base/hash.h"
 #include "penstock/base/quantile.h"
 #include "penstock/cost/part_keys.h"
-#include "penstock/cost/statistics.h"
 #include "penstock/cost/turn.h"
 #include "penstock/device/place.h"
 #include "penstock/device/topology.h"
@@ -30,13 +29,11 @@ constexpr double kRoundSeconds = 0.1;    ///< Of one turn, at least.
 constexpr double kEntryShare = 0.08;     ///< Of the budget, that all turns of a plan may take.
 constexpr double kRoundFrames = 12;      ///< And so many frames.
 constexpr double kSlowFrame = 1.0 / 60;  ///< Seconds, above which rounds are fewer.
-constexpr double kLeastMargin = 0.005;   ///< By which a plan must beat the best so far, or
-constexpr double kMostMargin = 0.02;     ///< by the spread of its rounds, but no more than this.
+constexpr double kMostMargin = 0.02;     ///< Of the spread by which the best must be beaten.
 constexpr double kQueueSeconds = 0.02;   ///< What the frames in flight take together, about.
 constexpr double kMostRatio = 1e9;       ///< Of the tolerance; also of what cannot be compared.
-constexpr double kNear = 0.93;  ///< Of the best: less needs no more rounds, these run once more,
-constexpr std::size_t kMostNear = 3;  ///< but no more than these,
-constexpr int kMostRunOffs = 48;      ///< nor so often, where they cannot be told apart.
+constexpr std::size_t kMostNear = 3;     ///< No more than these run once more,
+constexpr int kMostRunOffs = 48;         ///< nor so often, where they cannot be told apart.
 
 /// Whether what was to start cannot stand beside what runs in this process already: its engine
 /// stands once in a process only, or there is no memory for both.
@@ -109,30 +106,6 @@ std::string what_of(const plan::Plan& plan) {
 
 }  // namespace
 
-std::size_t choose(const std::vector<std::vector<double>>& ratios) {
-  std::vector<double> medians;
-  for (const auto& of_one : ratios) medians.push_back(median(of_one));
-  const auto most = std::ranges::max_element(medians) - medians.begin();
-  return medians[static_cast<std::size_t>(most)] < 1 + kLeastMargin
-             ? 0
-             : static_cast<std::size_t>(most);
-}
-
-std::optional<Doubt> doubt_of(const std::vector<std::vector<double>>& ratios, std::size_t chosen) {
-  std::optional<Doubt> widest;
-  for (std::size_t other = 0; other < ratios.size(); ++other) {
-    if (other == chosen) continue;
-    std::vector<double> gains;
-    for (std::size_t i = 0; i < ratios[other].size(); ++i) {
-      gains.push_back(ratios[other][i] / ratios[chosen][i]);
-    }
-    const auto gain = cost::median_of(std::move(gains));
-    if (gain.high < 1 + kLeastMargin) continue;
-    if (!widest || gain.high > widest->high) widest = Doubt{other, gain.low, gain.high};
-  }
-  return widest;
-}
-
 std::string hash_of(plan::Plan plan) {
   plan.prediction = {};
   for (auto& stage : plan.stages) stage.predicted_seconds = 0;
@@ -198,6 +171,7 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
   } else {
     entry.way.hash = hash_of(package->plan);
     entry.way.what = what_of(package->plan);
+    entry.complexity = complexity_of(package->plan);
     const auto same = std::ranges::find(entries_, entry.way.hash,
                                         [](const Entry& other) { return other.way.hash; });
     if (same != entries_.end()) return static_cast<std::size_t>(same - entries_.begin());
@@ -375,8 +349,19 @@ std::vector<std::size_t> Contest::near_best() const {
   }
   std::ranges::sort(near, std::greater{}, [&](std::size_t i) { return entries_[i].score; });
   near.insert(near.begin(), *best_);
-  if (near.size() > kMostNear) near.resize(kMostNear);
+  if (near.size() <= kMostNear) return near;
+  const auto simplest =
+      std::ranges::min_element(near, {}, [&](std::size_t i) { return entries_[i].complexity; });
+  const bool is_in = simplest - near.begin() < static_cast<std::ptrdiff_t>(kMostNear);
+  if (!is_in) near[kMostNear - 1] = *simplest;
+  near.resize(kMostNear);
   return near;
+}
+
+std::vector<Complexity> Contest::complexities_of(const std::vector<std::size_t>& entries) const {
+  std::vector<Complexity> all;
+  for (const auto i : entries) all.push_back(entries_[i].complexity);
+  return all;
 }
 
 void Contest::refuse(std::size_t entry, const std::string& failure) {
@@ -418,7 +403,7 @@ Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
     entry.score = entry.way.frames_per_second = median((*ratios)[i]) * score;
     if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
   }
-  const auto chosen = choose(*ratios);
+  const auto chosen = choose(*ratios, complexities_of(contenders));
   tell_doubt(contenders, *ratios, chosen);
   if (chosen == 0) return {};
   best_ = contenders[chosen];
@@ -433,10 +418,13 @@ void Contest::tell_doubt(const std::vector<std::size_t>& contenders,
   const auto doubt = doubt_of(ratios, chosen);
   if (!doubt) return;
   const auto percent = [](double ratio) { return std::lround(ratio * 100); };
-  doubt_ = concat("too close to tell: '", entries_[contenders[doubt->other]].way.name, "' does ",
-                  percent(doubt->low), " to ", percent(doubt->high), " % of what '",
-                  entries_[contenders[chosen]].way.name, "' does, by ", ratios.front().size(),
-                  " rounds in turn");
+  const auto& taken = entries_[contenders[chosen]];
+  const auto& other = entries_[contenders[doubt->other]];
+  const bool simpler = taken.complexity < other.complexity;
+  doubt_ = concat("too close to tell: '", other.way.name, "' does ", percent(doubt->low), " to ",
+                  percent(doubt->high), " % of what '", taken.way.name, "' does, by ",
+                  ratios.front().size(), " rounds in turn",
+                  simpler ? "; the simpler of the two is taken" : "");
 }
 
 Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
@@ -466,6 +454,7 @@ Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
   const auto turn = cost::Turn::wait(setting_.database.file(), setting_.stopped);
   const auto round = round_for(1 / entries_[*best_].score);
   std::vector<std::vector<double>> ratios(entries.size());
+  const auto complexities = complexities_of(entries);
   for (int number = 0; number < rounds; ++number) {
     std::vector<double> scores(entries.size());
     for (const auto i : order_of_turns(entries.size(), number)) {
@@ -476,7 +465,7 @@ Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
       scores[i] = score_of(*sample);
     }
     for (std::size_t i = 0; i < scores.size(); ++i) ratios[i].push_back(scores[i] / scores[0]);
-    if (number + 1 >= kSlowRounds && !doubt_of(ratios, choose(ratios))) break;
+    if (number + 1 >= kSlowRounds && !doubt_of(ratios, choose(ratios, complexities))) break;
   }
   return Ratios(std::move(ratios));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "penstock/plan/package.h"
 #include "penstock/tune/budget.h"
 #include "penstock/tune/build.h"
+#include "penstock/tune/decision.h"
 #include "penstock/tune/report.h"
 #include "penstock/tune/runner.h"
 
@@ -26,9 +28,10 @@ struct Entry {
   WayReport way;
   std::vector<double> stage_seconds;  ///< Of computing one frame, the median, for each stage.
   std::string engines;                ///< "onnxruntime 1.31.1, openvino 2026.4.1"
-  double score = 0;                   ///< Frames per second, or frames after one another.
-  std::string beside;                 ///< Of the plan that it ran in turn with, the hash; kAlone.
-  double ratio = 0;                   ///< Of its score to that plan's.
+  Complexity complexity;
+  double score = 0;    ///< Frames per second, or frames after one another.
+  std::string beside;  ///< Of the plan that it ran in turn with, the hash; kAlone.
+  double ratio = 0;    ///< Of its score to that plan's.
   /// Why the judge is not sure of it: measure::Verdict::doubts().
   std::map<std::string, std::string> doubts;
   bool lacks_room = false;  ///< It failed for want of room in the process, or of memory.
@@ -45,20 +48,6 @@ std::optional<double> score_among(const std::vector<Entry>& entries, const Entry
 /// Who has a turn after whom in a round: forwards and backwards in alternation, as what comes first
 /// finds the machine otherwise than what comes last.
 std::vector<std::size_t> order_of_turns(std::size_t count, int round);
-
-/// Which of some plans to take, by their scores relative to the first's: [plan][round]. The first,
-/// unless the median of another is higher by more than its noise.
-std::size_t choose(const std::vector<std::vector<double>>& ratios);
-
-/// A plan that may be faster than the chosen one.
-struct Doubt {
-  std::size_t other = 0;
-  double low = 0, high = 0;  ///< Of the ratio of its score to the chosen one's, in 95 % of cases.
-};
-
-/// The plan that may be faster than the chosen one by the most; none: more rounds would not choose
-/// otherwise. `ratios` as choose() takes them.
-std::optional<Doubt> doubt_of(const std::vector<std::vector<double>>& ratios, std::size_t chosen);
 
 /// A plan that runs, and is measured.
 struct Running {
@@ -138,6 +127,7 @@ class Contest {
   Status race(Entry& entry, Running& running, double frame_seconds);
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
+  [[nodiscard]] std::vector<Complexity> complexities_of(const std::vector<std::size_t>& of) const;
   /// [entry][round] The score of each relative to the first's, in turn; none: one failed, and is
   /// refused. Takes out those that cannot stand beside the others.
   Result<std::optional<std::vector<std::vector<double>>>> compare(std::vector<std::size_t>& entries,

@@ -24,6 +24,7 @@ struct Made {
   bool wrong = false;
   bool open = false;   ///< The judge is not sure of it.
   bool large = false;  ///< Stands alone in the process.
+  int stages = 1;
 };
 
 /// A machine that runs invented plans, one moment after another.
@@ -46,7 +47,8 @@ class Machine final : public Runners {
     plan::Stage stage;
     stage.name = "stage0";
     stage.devices = {{.host = {}, .cpus = {0}}};
-    package.plan.stages.push_back(std::move(stage));
+    const auto made = plans.find(contestant.name);
+    package.plan.stages.assign(made == plans.end() ? 1 : made->second.stages, stage);
     return package;
   }
 
@@ -335,6 +337,53 @@ TEST_F(RaceTest, ARunOffThatCannotTellSaysSo) {
   }
 }
 
+/// About as fast as one of 100 frames a second: now it is ahead, and now it is behind.
+Made hardly_apart(double ahead, double behind, int stages) {
+  return {.rate = [=, turn = 0](double) mutable { return turn++ % 2 == 0 ? behind : ahead; },
+          .stages = stages};
+}
+
+TEST_F(RaceTest, OfTwoThatCannotBeToldApartTheSimplerIsTaken) {
+  machine_.plans = {{"simple", at(100)}, {"of three", at(105)}};
+  machine_.plans["of three"].stages = 3;
+  auto contest = this->contest();
+  enter(contest, "simple");
+  enter(contest, "of three");
+  ASSERT_EQ(best_of(contest), "of three");
+  machine_.plans["of three"] = hardly_apart(101, 99, 3);
+  ASSERT_TRUE(contest.run_off(30));
+  EXPECT_EQ(best_of(contest), "simple");
+  EXPECT_THAT(contest.doubt(), HasSubstr("% of what 'simple' does"));
+  EXPECT_THAT(contest.doubt(), HasSubstr("the simpler of the two is taken"));
+}
+
+TEST_F(RaceTest, WhatIsClearlyFasterIsTakenHoweverManyStagesItHas) {
+  machine_.plans = {{"simple", at(100)}, {"of three", at(103)}};
+  machine_.plans["of three"].stages = 3;
+  auto contest = this->contest();
+  enter(contest, "simple");
+  enter(contest, "of three");
+  ASSERT_TRUE(contest.run_off(30));
+  EXPECT_EQ(best_of(contest), "of three");
+  EXPECT_EQ(contest.doubt(), "");
+}
+
+TEST_F(RaceTest, TheSimplestOfThoseNearTheBestIsInTheRunOff) {
+  machine_.plans = {{"simple", at(100)}};
+  auto contest = this->contest();
+  enter(contest, "simple");
+  double rate = 101.5;
+  for (const char* name : {"a", "b", "c"}) {
+    machine_.plans[name] = at(rate += 0.1);
+    machine_.plans[name].stages = 3;
+    enter(contest, name);
+  }
+  ASSERT_NE(best_of(contest), "simple");
+  for (const char* name : {"a", "b", "c"}) machine_.plans[name] = hardly_apart(101, 99, 3);
+  ASSERT_TRUE(contest.run_off(30));
+  EXPECT_EQ(best_of(contest), "simple");
+}
+
 /// Fills the page on which the next plan is to be written with something else, in a file that is
 /// too large for all its pages to be read when it is opened.
 void damage_the_last_plan(const std::filesystem::path& file) {
@@ -374,9 +423,10 @@ TEST_F(RaceTest, WhatADamagedDatabaseDoesNotTakeIsTold) {
 
 TEST(DecisionTest, IsOpenAsLongAsAnotherMayBeFaster) {
   const std::vector<double> first(6, 1.0);
-  EXPECT_EQ(choose({first, {0.99, 0.98, 0.97, 0.99, 0.98, 0.98}}), 0U);
+  const std::vector<Complexity> alike(2);
+  EXPECT_EQ(choose({first, {0.99, 0.98, 0.97, 0.99, 0.98, 0.98}}, alike), 0U);
   EXPECT_FALSE(doubt_of({first, {0.99, 0.98, 0.97, 0.99, 0.98, 0.98}}, 0));
-  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}), 1U);
+  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, alike), 1U);
   const auto doubt = doubt_of({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, 1);
   ASSERT_TRUE(doubt);
   EXPECT_EQ(doubt->other, 0U);
@@ -384,6 +434,45 @@ TEST(DecisionTest, IsOpenAsLongAsAnotherMayBeFaster) {
   EXPECT_FALSE(doubt_of({first, {1.05, 1.04, 1.02, 1.03, 1.04, 1.06}}, 1));
   EXPECT_FALSE(doubt_of({first, first}, 0)) << "equal ones need no rounds more";
   EXPECT_TRUE(doubt_of({{1, 1}, {0.99, 0.99}}, 0)) << "two rounds tell little";
+}
+
+TEST(DecisionTest, FallsToTheSimplerWhereItIsOpen) {
+  const std::vector<double> first(6, 1.0);
+  const std::vector<Complexity> second_simpler{{.stages = 3}, {.stages = 1}};
+  const std::vector<Complexity> first_simpler{{.stages = 1}, {.stages = 3}};
+  const std::vector<double> open{1.01, 0.98, 0.99, 1.01, 0.98, 1.01};
+  EXPECT_EQ(choose({first, open}, second_simpler), 1U);
+  EXPECT_EQ(choose({first, open}, first_simpler), 0U);
+  const std::vector<double> slower{0.99, 0.98, 0.99, 0.985, 0.99, 0.98};
+  EXPECT_EQ(choose({first, slower}, second_simpler), 0U) << "each round says so";
+  EXPECT_EQ(choose({{1, 1, 1}, {0.96, 0.95, 0.97}}, second_simpler), 0U) << "of few rounds, too";
+  const std::vector<double> wide{0.9, 0.95, 1.1, 0.91, 0.9, 0.92};
+  EXPECT_EQ(choose({first, wide}, second_simpler), 0U) << "much is at stake";
+  EXPECT_EQ(choose({first, {1.05, 1.04, 1.02, 1.03, 1.04, 1.06}}, first_simpler), 1U);
+  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, first_simpler), 0U);
+}
+
+TEST(DecisionTest, ThePlanOfFewerStagesEnginesDevicesAndReplicasIsTheSimpler) {
+  plan::Plan one;
+  one.stages.resize(1);
+  one.stages[0].devices = {{.host = {}, .cpus = {0, 1}}};
+  one.stages[0].partitions.resize(1);
+  one.stages[0].partitions[0].backend = "a";
+  const auto simplest = complexity_of(one);
+  auto replicated = one;
+  replicated.stages[0].devices = {{.host = {}, .cpus = {0}}, {.host = {}, .cpus = {1}}};
+  EXPECT_LT(simplest, complexity_of(replicated));
+  auto mixed = one;
+  mixed.stages[0].partitions.resize(2);
+  mixed.stages[0].partitions[1].backend = "b";
+  EXPECT_LT(complexity_of(replicated), complexity_of(mixed));
+  auto in_stages = one;
+  in_stages.stages.push_back(one.stages[0]);
+  EXPECT_LT(complexity_of(mixed), complexity_of(in_stages));
+  auto batched = one;
+  batched.stages[0].batch.frames = 8;
+  EXPECT_LT(simplest, complexity_of(batched));
+  EXPECT_LT(complexity_of(batched), complexity_of(replicated));
 }
 
 TEST_F(RaceTest, ARunOffWithoutTimeDecidesNothing) {
