@@ -448,8 +448,11 @@ TEST(DecisionTest, FallsToTheSimplerWhereItIsOpen) {
   EXPECT_EQ(choose({{1, 1, 1}, {0.96, 0.95, 0.97}}, second_simpler), 0U) << "of few rounds, too";
   const std::vector<double> wide{0.9, 0.95, 1.1, 0.91, 0.9, 0.92};
   EXPECT_EQ(choose({first, wide}, second_simpler), 0U) << "much is at stake";
+  const std::vector<double> lower{1.02, 0.96, 0.98, 1.01, 0.98, 0.97};
+  EXPECT_EQ(choose({first, lower}, second_simpler), 0U) << "2 % are a loss that users see";
   EXPECT_EQ(choose({first, {1.05, 1.04, 1.02, 1.03, 1.04, 1.06}}, first_simpler), 1U);
-  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, first_simpler), 0U);
+  EXPECT_EQ(choose({first, {1.05, 1.04, 0.98, 1.03, 1.04, 1.06}}, first_simpler), 1U);
+  EXPECT_EQ(choose({first, {1.01, 1.005, 0.98, 1.01, 1.005, 1.01}}, first_simpler), 0U);
 }
 
 TEST(DecisionTest, ThePlanOfFewerStagesEnginesDevicesAndReplicasIsTheSimpler) {
