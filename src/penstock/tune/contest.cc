@@ -55,6 +55,7 @@ std::string to_json(const Entry& entry) {
   return Json{{"score", entry.score},
               {"beside", entry.beside},
               {"ratio", entry.ratio},
+              {"seconds", entry.seconds},
               {"frames_per_second", entry.way.frames_per_second},
               {"latency_seconds", entry.way.latency_seconds},
               {"spread", entry.way.spread},
@@ -73,6 +74,7 @@ bool read_json(const std::string& text, Entry& entry) {
     json.at("score").get_to(read.score);
     json.at("beside").get_to(read.beside);
     json.at("ratio").get_to(read.ratio);
+    read.seconds = json.value("seconds", 0.0);
     json.at("frames_per_second").get_to(read.way.frames_per_second);
     json.at("latency_seconds").get_to(read.way.latency_seconds);
     json.at("spread").get_to(read.way.spread);
@@ -160,11 +162,17 @@ Result<bool> Contest::take_known(Entry& entry) const {
   return true;
 }
 
+void Contest::keep(const Entry& entry) {
+  // What failed without a verdict may have failed because of what ran beside it.
+  if (!entry.way.failure.empty() && entry.way.worst_ratio <= 0) return;
+  // A row that the database does not take must not lose the run.
+  (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
+}
+
 Result<std::size_t> Contest::enter(Contestant contestant) {
   Entry entry;
   entry.way.name = contestant.name;
   entry.contestant = std::move(contestant);
-  setting_.say("measuring '" + entry.way.name + "'");
   auto package = setting_.runners.pack(entry.contestant);
   if (!package) {
     entry.way.failure = package.error().message();
@@ -178,15 +186,13 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
     entry.engines = engines_of(package->plan);
     PENSTOCK_TRY(const bool known, take_known(entry));
     if (!known) {
+      setting_.say("measuring '" + entry.way.name + "'");
       const double begin = setting_.budget.spent();
       PENSTOCK_CHECK_OK(measure(entry, *std::move(package)));
-      entry_seconds_ = std::max(entry_seconds_, setting_.budget.spent() - begin);
-      // What failed without a verdict may have failed because of what ran beside it.
-      if (entry.way.failure.empty() || entry.way.worst_ratio > 0) {
-        // A row that the database does not take must not lose the run.
-        (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
-      }
+      entry.seconds = setting_.budget.spent() - begin;
+      keep(entry);
     }
+    entry_seconds_ = std::max(entry_seconds_, entry.seconds);
   }
   entries_.push_back(std::move(entry));
   const auto place = entries_.size() - 1;

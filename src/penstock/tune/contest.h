@@ -32,6 +32,7 @@ struct Entry {
   double score = 0;    ///< Frames per second, or frames after one another.
   std::string beside;  ///< Of the plan that it ran in turn with, the hash; kAlone.
   double ratio = 0;    ///< Of its score to that plan's.
+  double seconds = 0;  ///< That it took to compile, judge and run it when it was measured.
   /// Why the judge is not sure of it: measure::Verdict::doubts().
   std::map<std::string, std::string> doubts;
   bool lacks_room = false;  ///< It failed for want of room in the process, or of memory.
@@ -108,7 +109,7 @@ class Contest {
   [[nodiscard]] int measured() const { return measured_; }
   /// What the last decision left open, as a sentence; empty: nothing.
   [[nodiscard]] const std::string& doubt() const { return doubt_; }
-  /// What the entry that took longest took; 0 where the database knew all.
+  /// What the entry that took longest took, now or when what the database knows was measured.
   [[nodiscard]] double entry_seconds() const { return entry_seconds_; }
   /// About what starting a plan takes, as far as it had to be compiled.
   [[nodiscard]] double start_seconds() const { return kStartShare * entry_seconds_; }
@@ -122,6 +123,7 @@ class Contest {
   [[nodiscard]] cost::PlanKey key_of(const Entry& entry) const;
   /// Takes over what is known. \returns whether anything is that counts here.
   Result<bool> take_known(Entry& entry) const;
+  void keep(const Entry& entry);
   Result<Running> start(plan::Package package) const;
   Status measure(Entry& entry, plan::Package package);
   Status race(Entry& entry, Running& running, double frame_seconds);
