@@ -90,6 +90,11 @@ class Contest {
   /// so many rounds are over, and takes the best of them. Nothing where the rounds are too few.
   Status decide(std::vector<std::size_t> contenders, int rounds);
 
+  /// Measures these afresh, in turn with the best, whatever is known of them, and takes the best of
+  /// them. In about so many seconds, but in a few rounds in any case. Nothing of those that failed,
+  /// or cannot stand beside the best. \error as enter()
+  Status challenge(const std::vector<std::size_t>& rivals, double seconds);
+
   /// The entry failed after all: another is the best now, if any is left; what ran as the best
   /// ends.
   void refuse(std::size_t entry, const std::string& failure);
@@ -129,6 +134,8 @@ class Contest {
   Status race(Entry& entry, Running& running, double frame_seconds);
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
+  [[nodiscard]] int rounds_within(double seconds, std::size_t count) const;
+  void renew(const std::vector<std::size_t>& of, const std::vector<std::vector<double>>& ratios);
   [[nodiscard]] std::vector<Complexity> complexities_of(const std::vector<std::size_t>& of) const;
   /// [entry][round] The score of each relative to the first's, in turn; none: one failed, and is
   /// refused. Takes out those that cannot stand beside the others.

@@ -308,6 +308,24 @@ TEST(ComparisonTest, TellsTheSimpleWayThatPassesThePlanByMoreThanNoise) {
   EXPECT_FALSE(better_than_plan(steady(110, 120, 100), {{"openvino", {}}}, false));
 }
 
+TEST(ComparisonTest, LeavesOutWhatAPlanWouldDoAsOneThatWasAnswered) {
+  const std::vector<Way> both = {{"onnxruntime", {}}, {"openvino", {}}};
+  const auto way = [](const char* name, double rate) {
+    return WayReport{.name = name, .frames_per_second = rate};
+  };
+  const Comparison comparison = {way("penstock", 100),
+                                 {way("openvino-throughput", 150), way("openvino-per-core", 140),
+                                  way("openvino-latency", 120), way("onnxruntime", 101)}};
+  std::vector<SimpleWay> answered;
+  std::vector<std::string> names;
+  while (const auto better = better_than_plan(comparison, both, false, answered)) {
+    if (names.size() > 5) break;
+    names.emplace_back(better->name);
+    answered.push_back(*better);
+  }
+  EXPECT_THAT(names, ElementsAre("openvino-throughput", "openvino-latency"));
+}
+
 TEST(ComparisonTest, IsKeptWithThePlanNamed) {
   const auto read = report_from_json(to_json(example()));
   ASSERT_TRUE(read) << read.error().message();
