@@ -401,7 +401,7 @@ Status Contest::challenge(const std::vector<std::size_t>& rivals, double seconds
     const bool is_in = std::ranges::find(contenders, i) != contenders.end();
     if (!is_in && entries_[i].way.failure.empty()) contenders.push_back(i);
   }
-  if (contenders.size() < 2) return {};
+  if (contenders.size() < 2 || setting_.one_at_a_time) return {};
   for (const auto i : contenders) {
     setting_.say("measuring '" + entries_[i].way.name + "' once more");
   }
