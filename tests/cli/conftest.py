@@ -139,8 +139,8 @@ def well(penstock):
 def settled(report: dict, build) -> dict:
     """The report of a build that measured no plan: `report`, or that of build() once more, where the machine's speed
     had changed between two builds. By that, what was chosen may be measured again, and by nothing else."""
-    while report["measured_again"]:
-        assert re.search(r" % (slower|faster) than (when it was chosen|it)", report["measured_again"]), report
+    while why := report["measured_again"] or report["due_again"]:
+        assert re.search(r" (% slower than|% faster than|times as fast as) (when it was|the plan) chosen", why), report
         report = build()
     assert report["measured_plans"] == 0
     return report

@@ -141,10 +141,14 @@ std::string age_text(double seconds) {
 /// What this build made of what the database knew.
 std::string known_text(const tune::Report& report) {
   if (!report.measured_again.empty()) {
-    return concat("measured again: of the plan chosen earlier, ", report.measured_again, "\n");
+    return concat("measured again: ", report.measured_again, "\n");
   }
   if (report.age_seconds <= 0) return "";
-  return concat("chosen ", age_text(report.age_seconds), " ago; --refresh measures all again\n");
+  return concat("chosen ", age_text(report.age_seconds), " ago; --refresh measures all again\n",
+                report.due_again.empty()
+                    ? ""
+                    : concat("the next build measures again, for which this budget left no time: ",
+                             report.due_again, "\n"));
 }
 
 /// What may be faster than a simple way that the chosen plan is not.
@@ -268,6 +272,7 @@ Result<int> run(const BuildOptions& options) {
     json["measured_plans"] = report.measured_plans;
     json["now"] = now_json(report);
     json["measured_again"] = report.measured_again;
+    json["due_again"] = report.due_again;
     json["age_seconds"] = report.age_seconds;
     json["interrupted"] = report.interrupted;
     print_json(json);

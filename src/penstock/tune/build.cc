@@ -38,7 +38,10 @@ class Build {
   Status search_until_stopped();
   Status describe_chosen();
   Result<bool> recall();
-  Result<bool> measure_again(const std::string& why);
+  Result<bool> run_recalled(Outcome outcome);
+  Result<bool> measure_again(const Stale& stale);
+  Result<Stale> stale_now(const Outcome& outcome);
+  Status keep_recalled(Outcome outcome, const Stale& stale);
   void compare_with_limit(const graph::Graph& graph, const Contestant& chosen);
   void remember();
   void let_go();
@@ -50,6 +53,7 @@ class Build {
   Context context_;
   Proposals proposals_;
   cost::PlanKey question_;  ///< Reads all weights: made once.
+  Stale stale_;             ///< Why this search is made again.
 };
 
 Status Build::search() {
@@ -101,7 +105,6 @@ Status Build::write() {
 /// What an earlier search with no less time chose and reported. \returns whether there was one.
 Result<bool> Build::recall() {
   const auto& options = context_.options;
-  auto& report = context_.report;
   question_ = question_of(context_.graph, options, context_.devices, context_.ways,
                           context_.backends, context_.ring, context_.profiler->topology());
   question_.device += text_of(context_.accelerators);
@@ -113,37 +116,66 @@ Result<bool> Build::recall() {
       outcome->most_parts < options.most_parts) {
     return false;
   }
-  PENSTOCK_TRY(const auto place, context_.contest->enter(std::move(outcome->contestant)));
+  return run_recalled(*std::move(outcome));
+}
+
+/// Whether it still holds, beside the simple ways.
+Result<bool> Build::run_recalled(Outcome outcome) {
+  if (!outcome.stale.why.empty()) return measure_again(outcome.stale);
+  PENSTOCK_TRY(const auto place, context_.contest->enter(outcome.contestant));
   if (!context_.contest->entries()[place].way.failure.empty()) return false;
   PENSTOCK_TRY(const bool stands, stands_other_sizes(context_));
   if (!stands) return false;
-  const auto compared = run_simple(context_, context_.final_seconds());
-  if (!compared && compared.error().code != Code::kCancelled) {
+  auto stale = stale_now(outcome);
+  if (!stale && stale.error().code != Code::kCancelled) {
     context_.simple->rest();
     return false;
   }
-  std::string why;
-  if (compared) why = stale(outcome->report.comparison, report.now, context_.ways);
-  // A moment may deceive.
-  if (!why.empty() && run_simple(context_, context_.final_seconds())) {
-    why = stale(outcome->report.comparison, report.now, context_.ways);
-  }
-  if (!why.empty()) return measure_again(why);
-  PENSTOCK_TRY(const auto measured_at, context_.database.measured_at(question_));
-  outcome->report.now = std::move(report.now);
-  report = std::move(outcome->report);
-  report.model = model_name(context_.graph);  // The same bytes may lie under another name by now.
-  report.age_seconds = static_cast<double>(std::time(nullptr) - measured_at.value_or(0));
-  report.interrupted = !compared;
-  report.minimum_seconds = context_.spent();
+  context_.report.interrupted = !stale;
+  if (!stale) stale = Stale();
+  const bool has_time =
+      context_.spent() + outcome.minimum_seconds <= context_.options.budget_seconds;
+  if (!stale->why.empty() && has_time) return measure_again(*stale);
+  PENSTOCK_CHECK_OK(keep_recalled(std::move(outcome), *stale));
   return true;
 }
 
+/// By two comparisons one after the other: a moment may deceive. \error as run_simple()
+Result<Stale> Build::stale_now(const Outcome& outcome) {
+  Stale found;
+  for (int i = 0; i < 2; ++i) {
+    PENSTOCK_CHECK_OK(run_simple(context_, context_.final_seconds()));
+    found = stale(outcome.report.comparison, context_.report.now, context_.ways, outcome.settled);
+    if (found.why.empty()) break;
+  }
+  return found;
+}
+
+/// What was chosen is taken. Where it does not hold and the budget leaves no time to search again,
+/// the next build does.
+Status Build::keep_recalled(Outcome outcome, const Stale& stale) {
+  PENSTOCK_TRY(const auto measured_at, context_.database.measured_at(question_));
+  if (!stale.why.empty()) {
+    outcome.stale = stale;
+    (void)context_.database.put(question_, {{1 / outcome.report.period_seconds}, to_json(outcome)});
+  }
+  auto& report = context_.report;
+  outcome.report.now = std::move(report.now);
+  outcome.report.interrupted = report.interrupted;
+  report = std::move(outcome.report);
+  report.due_again = stale.why;
+  report.model = model_name(context_.graph);  // The same bytes may lie under another name by now.
+  report.age_seconds = static_cast<double>(std::time(nullptr) - measured_at.value_or(0));
+  report.minimum_seconds = context_.spent();
+  return {};
+}
+
 /// What was chosen does not hold any more, nor does what led to it. \returns false
-Result<bool> Build::measure_again(const std::string& why) {
-  context_.say("measuring again: of the plan that was chosen earlier, " + why);
+Result<bool> Build::measure_again(const Stale& stale) {
+  context_.say("measuring again: " + stale.why);
+  stale_ = stale;
   context_.report = {};
-  context_.report.measured_again = why;
+  context_.report.measured_again = stale.why;
   context_.profiler->options().refresh = true;
   context_.simple->rest();
   start_contest(context_, true);
@@ -182,10 +214,22 @@ void Build::compare_with_limit(const graph::Graph& graph, const Contestant& chos
 }
 
 void Build::remember() {
-  const Outcome outcome{chosen().contestant, context_.report, context_.options.budget_seconds,
-                        context_.options.most_parts};
+  auto& report = context_.report;
+  const bool latency = context_.options.goal == Goal::kLatency;
+  const auto better = better_than_plan(report.comparison, context_.ways, latency);
+  const bool settled = better && !stale_.way.empty();
+  if (settled) {
+    report.notes.push_back(
+        concat("a second search found no plan as fast as the simple way '", better->name, "'"));
+  }
+  const Outcome outcome{.contestant = chosen().contestant,
+                        .report = report,
+                        .budget_seconds = context_.options.budget_seconds,
+                        .most_parts = context_.options.most_parts,
+                        .minimum_seconds = report.minimum_seconds,
+                        .settled = settled};
   // A row that the database does not take must not lose the run.
-  (void)context_.database.put(question_, {{1 / context_.report.period_seconds}, to_json(outcome)});
+  (void)context_.database.put(question_, {{1 / report.period_seconds}, to_json(outcome)});
 }
 
 /// Where it is stopped, the best plan until then is chosen.

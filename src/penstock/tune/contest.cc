@@ -33,6 +33,7 @@ constexpr double kMostMargin = 0.02;     ///< Of the spread by which the best mu
 constexpr double kQueueSeconds = 0.02;   ///< What the frames in flight take together, about.
 constexpr double kMostRatio = 1e9;       ///< Of the tolerance; also of what cannot be compared.
 constexpr std::size_t kMostNear = 3;     ///< No more than these run once more,
+constexpr int kMostChallenges = 8;       ///< Rounds of plans that challenge the best.
 constexpr int kMostRunOffs = 48;         ///< nor so often, where they cannot be told apart.
 
 /// Whether what was to start cannot stand beside what runs in this process already: its engine
@@ -55,6 +56,7 @@ std::string to_json(const Entry& entry) {
   return Json{{"score", entry.score},
               {"beside", entry.beside},
               {"ratio", entry.ratio},
+              {"seconds", entry.seconds},
               {"frames_per_second", entry.way.frames_per_second},
               {"latency_seconds", entry.way.latency_seconds},
               {"spread", entry.way.spread},
@@ -74,6 +76,7 @@ bool read_json(const std::string& text, Entry& entry) {
     json.at("score").get_to(read.score);
     json.at("beside").get_to(read.beside);
     json.at("ratio").get_to(read.ratio);
+    read.seconds = json.value("seconds", 0.0);
     json.at("frames_per_second").get_to(read.way.frames_per_second);
     json.at("latency_seconds").get_to(read.way.latency_seconds);
     json.at("spread").get_to(read.way.spread);
@@ -162,11 +165,17 @@ Result<bool> Contest::take_known(Entry& entry) const {
   return true;
 }
 
+void Contest::keep(const Entry& entry) {
+  // What failed without a verdict may have failed because of what ran beside it.
+  if (!entry.way.failure.empty() && entry.way.worst_ratio <= 0) return;
+  // A row that the database does not take must not lose the run.
+  (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
+}
+
 Result<std::size_t> Contest::enter(Contestant contestant) {
   Entry entry;
   entry.way.name = contestant.name;
   entry.contestant = std::move(contestant);
-  setting_.say("measuring '" + entry.way.name + "'");
   auto package = setting_.runners.pack(entry.contestant);
   if (!package) {
     entry.way.failure = package.error().message();
@@ -180,15 +189,13 @@ Result<std::size_t> Contest::enter(Contestant contestant) {
     entry.engines = engines_of(package->plan);
     PENSTOCK_TRY(const bool known, take_known(entry));
     if (!known) {
+      setting_.say("measuring '" + entry.way.name + "'");
       const double begin = setting_.budget.spent();
       PENSTOCK_CHECK_OK(measure(entry, *std::move(package)));
-      entry_seconds_ = std::max(entry_seconds_, setting_.budget.spent() - begin);
-      // What failed without a verdict may have failed because of what ran beside it.
-      if (entry.way.failure.empty() || entry.way.worst_ratio > 0) {
-        // A row that the database does not take must not lose the run.
-        (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
-      }
+      entry.seconds = setting_.budget.spent() - begin;
+      keep(entry);
     }
+    entry_seconds_ = std::max(entry_seconds_, entry.seconds);
   }
   entries_.push_back(std::move(entry));
   const auto place = entries_.size() - 1;
@@ -382,12 +389,29 @@ void Contest::refuse(std::size_t entry, const std::string& failure) {
 Status Contest::run_off(double seconds) {
   const auto near = near_best();
   if (near.size() < 2) return {};
+  return decide(near, std::min(kMostRunOffs, rounds_within(seconds, near.size())));
+}
+
+/// Of so many plans in turn, which have to be compiled first.
+int Contest::rounds_within(double seconds, std::size_t count) const {
   const auto round = round_for(1 / entries_[*best_].score);
-  const auto count = static_cast<double>(near.size());
   const double turn = std::chrono::duration<double>(round.warm_up + round.measured).count();
-  // The others have to be compiled first.
-  const double left = seconds - start_seconds() * count;
-  return decide(near, std::min(kMostRunOffs, static_cast<int>(left / (turn * count))));
+  return static_cast<int>(seconds / static_cast<double>(count) / turn - start_seconds() / turn);
+}
+
+Status Contest::challenge(const std::vector<std::size_t>& rivals, double seconds) {
+  if (!best_) return {};
+  std::vector<std::size_t> contenders{*best_};
+  for (const auto i : rivals) {
+    const bool is_in = std::ranges::find(contenders, i) != contenders.end();
+    if (!is_in && entries_[i].way.failure.empty()) contenders.push_back(i);
+  }
+  if (contenders.size() < 2 || setting_.one_at_a_time) return {};
+  for (const auto i : contenders) {
+    setting_.say("measuring '" + entries_[i].way.name + "' once more");
+  }
+  const int rounds = rounds_within(seconds, contenders.size());
+  return decide(contenders, std::clamp(rounds, kSlowRounds, kMostChallenges));
 }
 
 Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
@@ -402,18 +426,33 @@ Status Contest::decide(std::vector<std::size_t> contenders, int rounds) {
     rest.insert(rest.begin(), *best_);
     return decide(rest, rounds);
   }
-  const double score = entries_[*best_].score;
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    auto& entry = entries_[contenders[i]];
-    entry.score = entry.way.frames_per_second = median((*ratios)[i]) * score;
-    if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
-  }
+  renew(contenders, *ratios);
   const auto chosen = choose(*ratios, complexities_of(contenders));
   tell_doubt(contenders, *ratios, chosen);
   if (chosen == 0) return {};
   best_ = contenders[chosen];
   running_best_.reset();
   return {};
+}
+
+/// By their rounds in turn with the first, for later contests too.
+void Contest::renew(const std::vector<std::size_t>& of,
+                    const std::vector<std::vector<double>>& ratios) {
+  const double score = entries_[of.front()].score;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    auto& entry = entries_[of[i]];
+    entry.score = entry.way.frames_per_second = median(ratios[i]) * score;
+    if (setting_.goal == Goal::kLatency) entry.way.latency_seconds = 1 / entry.score;
+  }
+  for (const auto i : of) {
+    auto& entry = entries_[i];
+    const auto other =
+        std::ranges::find(entries_, entry.beside, [](const Entry& any) { return any.way.hash; });
+    if (other != entries_.end() && other->way.failure.empty()) {
+      entry.ratio = entry.score / other->score;
+    }
+    keep(entry);
+  }
 }
 
 /// What stays open of a decision, once the rounds or the time are used up.
@@ -451,7 +490,8 @@ Result<std::optional<std::vector<std::vector<double>>>> Contest::compare(
       continue;
     }
     if (!running) return fail(i, std::move(running).error());
-    add_side(*running, 1 / entries_[entries[i]].score);
+    // With frames enough even where it was judged too slow.
+    add_side(*running, 1 / std::max(entries_[entries[i]].score, entries_[*best_].score));
     others.push_back(*std::move(running));
     ++i;
   }

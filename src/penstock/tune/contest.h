@@ -32,6 +32,7 @@ struct Entry {
   double score = 0;    ///< Frames per second, or frames after one another.
   std::string beside;  ///< Of the plan that it ran in turn with, the hash; kAlone.
   double ratio = 0;    ///< Of its score to that plan's.
+  double seconds = 0;  ///< That it took to compile, judge and run it when it was measured.
   /// Why the judge is not sure of it: measure::Verdict::doubts().
   std::map<std::string, std::string> doubts;
   std::vector<std::string> unseen;  ///< Models that the gate did not run, each in a sentence.
@@ -90,6 +91,11 @@ class Contest {
   /// so many rounds are over, and takes the best of them. Nothing where the rounds are too few.
   Status decide(std::vector<std::size_t> contenders, int rounds);
 
+  /// Measures these afresh, in turn with the best, whatever is known of them, and takes the best of
+  /// them. In about so many seconds, but in a few rounds in any case. Nothing of those that failed,
+  /// or cannot stand beside the best. \error as enter()
+  Status challenge(const std::vector<std::size_t>& rivals, double seconds);
+
   /// The entry failed after all: another is the best now, if any is left; what ran as the best
   /// ends.
   void refuse(std::size_t entry, const std::string& failure);
@@ -109,7 +115,7 @@ class Contest {
   [[nodiscard]] int measured() const { return measured_; }
   /// What the last decision left open, as a sentence; empty: nothing.
   [[nodiscard]] const std::string& doubt() const { return doubt_; }
-  /// What the entry that took longest took; 0 where the database knew all.
+  /// What the entry that took longest took, now or when what the database knows was measured.
   [[nodiscard]] double entry_seconds() const { return entry_seconds_; }
   /// About what starting a plan takes, as far as it had to be compiled.
   [[nodiscard]] double start_seconds() const { return kStartShare * entry_seconds_; }
@@ -123,11 +129,14 @@ class Contest {
   [[nodiscard]] cost::PlanKey key_of(const Entry& entry) const;
   /// Takes over what is known. \returns whether anything is that counts here.
   Result<bool> take_known(Entry& entry) const;
+  void keep(const Entry& entry);
   Result<Running> start(plan::Package package) const;
   Status measure(Entry& entry, plan::Package package);
   Status race(Entry& entry, Running& running, double frame_seconds);
   [[nodiscard]] bool beats_best(const Entry& entry) const;
   [[nodiscard]] std::vector<std::size_t> near_best() const;
+  [[nodiscard]] int rounds_within(double seconds, std::size_t count) const;
+  void renew(const std::vector<std::size_t>& of, const std::vector<std::vector<double>>& ratios);
   [[nodiscard]] std::vector<Complexity> complexities_of(const std::vector<std::size_t>& of) const;
   /// [entry][round] The score of each relative to the first's, in turn; none: one failed, and is
   /// refused. Takes out those that cannot stand beside the others.

@@ -12,6 +12,8 @@
 namespace penstock::tune {
 namespace {
 
+constexpr double kLeastMedian = 0.99;  ///< Of the fastest's, of a simpler plan in its place.
+
 /// The first, unless the median of another is higher by more than its noise.
 std::size_t fastest_of(const std::vector<std::vector<double>>& ratios) {
   std::vector<double> medians;
@@ -37,7 +39,7 @@ std::vector<double> gains_over(const std::vector<std::vector<double>>& ratios, s
 bool may_be_as_fast(const std::vector<double>& gains) {
   const auto gain = cost::median_of(gains);
   const double most = std::min(gain.high, std::ranges::max(gains));
-  return gain.value > kNear && most > 1 - kLeastMargin;
+  return gain.value >= kLeastMedian && most > 1 - kLeastMargin;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Complexity complexity_of(const plan::Plan& plan);
 
 /// Which of some plans to take, by their scores relative to the first's: [plan][round]. The first,
 /// unless the median of another is higher by more than its noise. A simpler one takes that plan's
-/// place where the rounds cannot tell that it is slower, and its median is within 7 %.
+/// place where the rounds cannot tell that it is slower, and its median is within 1 %.
 std::size_t choose(const std::vector<std::vector<double>>& ratios,
                    const std::vector<Complexity>& complexities);
 

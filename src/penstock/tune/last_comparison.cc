@@ -2,7 +2,6 @@
 #include "penstock/tune/last_comparison.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,12 @@
 namespace penstock::tune {
 namespace {
 
-constexpr int kAnswerRounds = 8;           ///< In which a simple way before the plan is answered.
 constexpr double kSecondsOfAnother = 2.5;  ///< For which a plan that answered it is compared.
+
+/// Of the budget, with one more comparison at its end.
+double seconds_left(const Context& context) {
+  return context.options.budget_seconds - kSecondsOfAnother - context.spent();
+}
 
 /// Why some part of a plan of several does not compute what it should; empty: all do.
 Result<std::string> failure_of(Parts& parts, const std::vector<partition::ChosenStage>& stages) {
@@ -28,10 +31,11 @@ Result<std::string> failure_of(Parts& parts, const std::vector<partition::Chosen
   return failure;
 }
 
-/// The plans that do what the simple way does run against the best: was one judged wrongly, or is
-/// the file as it is faster there?
+/// The plans that do what the simple way does run against the best, whatever is known of them: was
+/// one judged wrongly, or is the file as it is faster there?
 Status answer(Context& context, Proposals& proposals, const SimpleWay& simple) {
   auto& contest = *context.contest;
+  context.say(concat("trying what does the same as the simple way ", simple.name));
   context.parts->measure_in_any_case();
   const auto way = std::ranges::find(context.ways, simple.backend, &Way::backend);
   const auto cover = whole_cover(context.graph, *way);
@@ -42,12 +46,29 @@ Status answer(Context& context, Proposals& proposals, const SimpleWay& simple) {
   PENSTOCK_TRY(const auto clean, proposals.enter_whole(cover, simple.on_each_device));
   PENSTOCK_TRY(const auto as_is, proposals.enter_as_is({cover, simple.on_each_device}));
   if (!contest.best()) return no_plan(context);
-  std::vector<std::size_t> contenders{*contest.best()};
+  std::vector<std::size_t> rivals;
   for (const auto& place : {clean, as_is}) {
-    if (!place || !contest.is_near_best(*place)) continue;
-    if (std::ranges::find(contenders, *place) == contenders.end()) contenders.push_back(*place);
+    if (place) rivals.push_back(*place);
   }
-  return contenders.size() < 2 ? Status() : contest.decide(contenders, kAnswerRounds);
+  return contest.challenge(rivals, seconds_left(context));
+}
+
+/// The simple ways that pass the plan, the fastest first; those after it as long as there is time.
+Status answer_all(Context& context, Proposals& proposals) {
+  const auto& contest = *context.contest;
+  const bool latency = context.options.goal == Goal::kLatency;
+  std::vector<SimpleWay> answered;
+  while (const auto better =
+             better_than_plan(context.report.now, context.ways, latency, answered)) {
+    if (!answered.empty() && seconds_left(context) < 0) return {};
+    answered.push_back(*better);
+    const auto best = contest.best();
+    PENSTOCK_CHECK_OK(answer(context, proposals, *better));
+    if (contest.best() == best) continue;
+    PENSTOCK_CHECK_OK(check_parts(context));
+    PENSTOCK_CHECK_OK(run_simple(context, kSecondsOfAnother));
+  }
+  return {};
 }
 
 }  // namespace
@@ -94,18 +115,9 @@ Status run_simple(Context& context, double seconds) {
 }
 
 Status compare_with_simple(Context& context, Proposals& proposals) {
-  const auto& contest = *context.contest;
   auto& report = context.report;
   PENSTOCK_CHECK_OK(run_simple(context, context.final_seconds()));
-  const bool latency = context.options.goal == Goal::kLatency;
-  if (const auto better = better_than_plan(report.now, context.ways, latency)) {
-    const auto best = contest.best();
-    PENSTOCK_CHECK_OK(answer(context, proposals, *better));
-    if (contest.best() != best) {
-      PENSTOCK_CHECK_OK(check_parts(context));
-      PENSTOCK_CHECK_OK(run_simple(context, kSecondsOfAnother));
-    }
-  }
+  PENSTOCK_CHECK_OK(answer_all(context, proposals));
   report.comparison = report.now;
   PENSTOCK_TRY(const auto* const running, context.contest->run_best(true));
   if (running == nullptr) return no_plan(context);

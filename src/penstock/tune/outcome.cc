@@ -64,6 +64,10 @@ std::string to_json(const Outcome& outcome) {
   for (const auto& [stage, batch] : outcome.contestant.batches) batches[stage] = batch.frames;
   return Json{{"budget_seconds", outcome.budget_seconds},
               {"most_parts", outcome.most_parts},
+              {"minimum_seconds", outcome.minimum_seconds},
+              {"settled", outcome.settled},
+              {"stale", outcome.stale.why},
+              {"passed_by", outcome.stale.way},
               {"name", outcome.contestant.name},
               {"as_is", outcome.contestant.as_is},
               {"batches", batches},
@@ -78,6 +82,9 @@ Result<Outcome> outcome_from_json(std::string_view text) {
     const auto json = Json::parse(text);
     json.at("budget_seconds").get_to(outcome.budget_seconds);
     json.at("most_parts").get_to(outcome.most_parts);
+    outcome.minimum_seconds = json.value("minimum_seconds", 0.0);
+    outcome.settled = json.value("settled", false);
+    outcome.stale = {json.value("stale", std::string()), json.value("passed_by", std::string())};
     json.at("name").get_to(outcome.contestant.name);
     json.at("as_is").get_to(outcome.contestant.as_is);
     const auto batches = json.value("batches", Json::object());

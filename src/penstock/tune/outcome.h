@@ -7,6 +7,7 @@
 #include "penstock/base/result.h"
 #include "penstock/device/topology.h"
 #include "penstock/tune/contest.h"
+#include "penstock/tune/recall.h"
 #include "penstock/tune/report.h"
 #include "penstock/tune/way.h"
 
@@ -17,6 +18,10 @@ struct Outcome {
   Report report;
   double budget_seconds = 0;    ///< That the search had: with more it may find a better plan.
   std::int64_t most_parts = 0;  ///< Parts that the search might measure.
+  double minimum_seconds = 0;   ///< Report's, of that search.
+  /// It was made again because a simple way passed the plan, and found nothing better.
+  bool settled = false;
+  Stale stale;  ///< Why the next build searches again, for which the last had no time left.
 };
 
 std::string to_json(const Outcome& outcome);

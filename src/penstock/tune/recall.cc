@@ -67,13 +67,24 @@ std::vector<Beside> simple_ways(const Comparison& then, const Comparison& now) {
   return all;
 }
 
-/// The way that passes the plan by most, in every round, and did not when it was chosen.
-const Beside* passing(const std::vector<Beside>& simple, const std::vector<Way>& ways) {
+/// "12 % faster than", "3.5 times as fast as"
+std::string times(double factor) {
+  if (factor < 1) return concat(std::lround((1 - factor) * 100), " % slower than");
+  if (factor < 2) return concat(std::lround((factor - 1) * 100), " % faster than");
+  return concat(std::round(factor * 10) / 10, " times as fast as");
+}
+
+/// The way that passes the plan by most, in every round, and did not when it was chosen; or did,
+/// and that is not settled.
+const Beside* passing(const std::vector<Beside>& simple, const std::vector<Way>& ways,
+                      bool settled) {
   const Beside* most = nullptr;
   for (const auto& one : simple) {
     if (!may_be_chosen(one.name, ways)) continue;
     const auto then = interval_of(one.then);
-    if (interval_of(one.now)->low <= kAhead * std::max(1.0, then ? then->high : 1)) continue;
+    const bool is_open = !settled && then && median(one.then) > kAhead;
+    const double before = then && !is_open ? std::max(1.0, then->high) : 1;
+    if (interval_of(one.now)->low <= kAhead * before) continue;
     if (most == nullptr || median(one.now) > median(most->now)) most = &one;
   }
   return most;
@@ -90,25 +101,24 @@ double beside_most(const std::vector<Beside>& simple, double otherwise) {
 
 }  // namespace
 
-std::string stale(const Comparison& then, const Comparison& now, const std::vector<Way>& ways) {
+Stale stale(const Comparison& then, const Comparison& now, const std::vector<Way>& ways,
+            bool settled) {
   const auto simple = simple_ways(then, now);
-  if (const auto* const way = passing(simple, ways)) {
-    return concat("'", way->name, "' is ", std::lround((median(way->now) - 1) * 100),
-                  " % faster than it");
+  if (const auto* const way = passing(simple, ways, settled)) {
+    return {concat("the simple way '", way->name, "' is ", times(median(way->now)),
+                   " the plan chosen earlier"),
+            way->name};
   }
   const auto plan_then = interval_of(then.plan.rounds), plan_now = interval_of(now.plan.rounds);
   if (!plan_then || !plan_now) return {};
   // By itself too: it is not the simple ways alone that have changed.
   const double own = apart(*plan_then, *plan_now), beside = beside_most(simple, own);
-  if (std::min(own, beside) > kMostOff) {
-    return concat("it is at least ", std::lround((std::min(own, beside) - 1) * 100),
-                  " % faster than when it was chosen, by itself and beside the simple ways");
-  }
-  if (std::max(own, beside) < 1 / kMostOff) {
-    return concat("it is at least ", std::lround((1 - std::max(own, beside)) * 100),
-                  " % slower than when it was chosen, by itself and beside the simple ways");
-  }
-  return {};
+  const bool faster = std::min(own, beside) > kMostOff;
+  if (!faster && std::max(own, beside) >= 1 / kMostOff) return {};
+  const double least = faster ? std::min(own, beside) : std::max(own, beside);
+  return {concat("the plan chosen earlier is at least ", times(least),
+                 " when it was chosen, by itself and beside the simple ways"),
+          {}};
 }
 
 }  // namespace penstock::tune

@@ -153,6 +153,7 @@ struct Report {
   // What differs from run to run, and is not kept:
   Comparison now;              ///< As `comparison`, measured in this build.
   std::string measured_again;  ///< Why what was chosen earlier was not taken; empty: nothing was.
+  std::string due_again;       ///< Why the next build measures again; empty: it need not.
   double age_seconds = 0;      ///< Of what was chosen earlier and is taken.
   double seconds = 0;          ///< Of the build.
   double minimum_seconds = 0;  ///< What importing, whole networks and the simple ways needed.

@@ -317,13 +317,18 @@ bool may_be_chosen(std::string_view name, const std::vector<Way>& ways) {
 }
 
 std::optional<SimpleWay> better_than_plan(const Comparison& comparison,
-                                          const std::vector<Way>& ways, bool latency) {
+                                          const std::vector<Way>& ways, bool latency,
+                                          const std::vector<SimpleWay>& answered) {
   std::optional<SimpleWay> best;
   double most = comparison.plan.worth(latency) * kAhead;
   for (const auto& way : kSimpleWays) {
     const auto report = std::ranges::find(comparison.simple, way.name, &WayReport::name);
     if (report == comparison.simple.end() || report->worth(latency) <= most) continue;
     if (!may_be_chosen(way.name, ways)) continue;
+    const auto does_the_same = [&](const SimpleWay& other) {
+      return other.backend == way.backend && other.on_each_device == way.on_each_device;
+    };
+    if (std::ranges::any_of(answered, does_the_same)) continue;
     best = way;
     most = report->worth(latency);
   }

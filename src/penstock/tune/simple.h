@@ -108,8 +108,10 @@ void note_rounds(measure::Measured& side, bool latency, WayReport& way);
 /// Whether the simple way of that name runs by a backend that a plan may have.
 bool may_be_chosen(std::string_view name, const std::vector<Way>& ways);
 
-/// The best of those whose backend may be chosen, where it passes the plan by more than noise.
+/// The best of those whose backend may be chosen, where it passes the plan by more than noise. None
+/// of those that a plan would do alike as one that was answered.
 std::optional<SimpleWay> better_than_plan(const Comparison& comparison,
-                                          const std::vector<Way>& ways, bool latency);
+                                          const std::vector<Way>& ways, bool latency,
+                                          const std::vector<SimpleWay>& answered = {});
 
 }  // namespace penstock::tune
