@@ -48,7 +48,7 @@ def connect(
     The others are those of :func:`penstock.split`.
 
     Raises Unavailable (no server is there), NotFound (it has no such model), InvalidArgument (it has several, and
-    none is named), FailedPrecondition (it keeps states from request to request). A frame that the server refuses, or
+    none is named), FailedPrecondition (it keeps states from request to request, or is decoupled). A frame that the server refuses, or
     that was lost with it, raises at its turn.
     """
     served = _served(

@@ -16,7 +16,7 @@ namespace penstock::app {
 /// it has. `model.options` are not in the plan: they may name files.
 /// \error kUnavailable  no server is there. \error kNotFound  it has no such model, or none.
 /// \error kInvalidArgument  it has several, and none is named: names them.
-/// \error kFailedPrecondition  the model keeps states from request to request.
+/// \error kFailedPrecondition  the model keeps states from request to request, or is decoupled.
 Result<plan::Plan> plan_of_served(const ServedNode& model, const backend::Registry& backends);
 
 /// The running pipeline of it: what is pushed goes to the server and comes back, several frames at

@@ -119,7 +119,7 @@ struct State {
   template <typename Request, typename Response>
   ::grpc::Status ask_of_model(Asks<Request, Response> asks, const Connection& at,
                               Clock::duration patience, Response& response);
-  Result<bool> has_states(const Connection& at, Clock::duration patience);
+  Result<inference::ModelConfig> config_of(const Connection& at, Clock::duration patience);
   Status check_live(const Connection& at, Clock::duration patience);
   Status check_ready(const Connection& at, Clock::duration patience);
   Result<bool> choose_stream(const Connection& at, Clock::duration patience);
@@ -326,6 +326,23 @@ Result<std::string> State::find_only_model(const Connection& at, Clock::duration
   return std::move(told).within({Where::kPeer, options.address});
 }
 
+/// Whether each frame has one answer, whatever came before.
+Status check_config(const inference::ModelConfig& config) {
+  if (config.has_sequence_batching()) {
+    // Calls are of no sequence: the server would compute each from the model's first states.
+    return make_error(Code::kFailedPrecondition,
+                      "keeps states from request to request, which nobody keeps apart here: run "
+                      "its package in this pipeline instead, or ask the server as a client that "
+                      "sends a sequence_id");
+  }
+  if (config.model_transaction_policy().decoupled()) {
+    return make_error(Code::kFailedPrecondition,
+                      "is decoupled: it may answer a request several times or not at all, where a "
+                      "frame has one answer; ask the server as a client of its stream instead");
+  }
+  return {};
+}
+
 Result<ModelInterface> State::describe(const Connection& to, Clock::duration patience) {
   inference::ModelMetadataResponse response;
   const auto status = ask_of_model(&Stub::ModelMetadata, to, patience, response);
@@ -337,19 +354,14 @@ Result<ModelInterface> State::describe(const Connection& to, Clock::duration pat
   if (!inputs) return placed(std::move(inputs).error());
   auto outputs = read_ports(response.outputs(), Where::kOutput);
   if (!outputs) return placed(std::move(outputs).error());
-  PENSTOCK_TRY(const bool states, has_states(to, patience));
-  if (states) {
-    // Calls are of no sequence: the server would compute each from the model's first states.
-    return placed(make_error(Code::kFailedPrecondition,
-                             "keeps states from request to request, which nobody keeps apart "
-                             "here: run its package in this pipeline instead, or ask the server as "
-                             "a client that sends a sequence_id"));
-  }
+  PENSTOCK_TRY(const auto config, config_of(to, patience));
+  Status suits = check_config(config);
+  if (!suits) return placed(std::move(suits).error());
   return ModelInterface{*std::move(inputs), *std::move(outputs)};
 }
 
-/// Servers that do not tell have none.
-Result<bool> State::has_states(const Connection& at, Clock::duration patience) {
+/// Empty where a server does not tell.
+Result<inference::ModelConfig> State::config_of(const Connection& at, Clock::duration patience) {
   inference::ModelConfigResponse response;
   const auto status = ask_of_model(&Stub::ModelConfig, at, patience, response);
   const auto code = status.error_code();
@@ -357,7 +369,7 @@ Result<bool> State::has_states(const Connection& at, Clock::duration patience) {
       code == ::grpc::StatusCode::DEADLINE_EXCEEDED) {
     return to_error(status, options.address);
   }
-  return status.ok() && response.config().has_sequence_batching();
+  return status.ok() ? std::move(*response.mutable_config()) : inference::ModelConfig();
 }
 
 Result<bool> State::choose_stream(const Connection& at, Clock::duration patience) {

@@ -118,6 +118,18 @@ TEST_P(ModelClientTest, AModelThatKeepsStatesIsRefused) {
   EXPECT_TRUE(connect());
 }
 
+TEST_P(ModelClientTest, AModelWithoutOneAnswerForEachRequestIsRefused) {
+  server.on_config = [](auto& config) {
+    config.mutable_model_transaction_policy()->set_decoupled(true);
+    return ::grpc::Status::OK;
+  };
+  const auto refused = connect();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kFailedPrecondition);
+  EXPECT_THAT(refused.error().message(), HasSubstr("is decoupled"));
+  EXPECT_EQ(refused.error().find(Where::kModel)->name, "twice");
+}
+
 TEST_P(ModelClientTest, AnAnswerIsWrittenWhereThereIsRoom) {
   const auto client = connect();
   ASSERT_TRUE(client);
