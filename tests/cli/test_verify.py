@@ -104,6 +104,19 @@ def test_a_model_with_other_inputs_is_refused(penstock, package, lookup):
     assert "'i'" in outcome.error
 
 
+def test_integers_of_a_known_range_are_among_the_inputs_that_may_be_at_fault(penstock, well, tmp_path):
+    """The depth of a OneHot is drawn from a range, and does not fit the weights behind it."""
+    nodes = [
+        helper.make_node("OneHot", ["i", "d", "v"], ["o"]),
+        helper.make_node("MatMul", ["o", "w"], ["y"]),
+    ]
+    inputs = [value("i", [3], TensorProto.INT64), value("d", [], TensorProto.INT64)]
+    constants = {"v": np.array([0, 1], np.float32), "w": np.ones((70, 5), np.float32)}
+    file = save(tmp_path, "one_hot", nodes, inputs, [value("y", [3, 5])], constants)
+    well("split", file, "-o", "p")
+    assert "the inputs were random, integers in 'i', 'd': bind what never changes" in penstock("verify", "p").err
+
+
 def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, well, lookup_of_squares, tmp_path):
     well("split", lookup_of_squares, "--cut", "square", "-o", "p")
     outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1", "--json")
