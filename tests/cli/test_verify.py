@@ -799,3 +799,24 @@ def test_calls_that_no_streams_fill_are_told(well, halved, tmp_path, cpu, stream
     told = well("verify", package, "--frames", "40").err
     assert said in told
     assert "more frames may help" not in told
+
+
+def test_a_frame_of_one_number_of_a_loop_that_others_never_end(penstock, well, tmp_path):
+    """Random frames beside it are given up: the loop goes on while the largest value is below 50."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "one"], ["t"]), helper.make_node("Less", ["most", "fifty"], ["on"])], "body",
+        [value("k", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("s", [1, 8])],
+        [value("on", [], TensorProto.BOOL), value("t", [1, 8])],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Less", ["most", "fifty"], ["begin"]),
+        helper.make_node("Loop", ["", "begin", "x"], ["y"], "loop", body=body),
+    ]
+    constants = {"one": np.float32(1), "fifty": np.float32(50)}
+    file = save(tmp_path, "loop", nodes, [value("x", [1, 8])], [value("y", [1, 8])], constants)
+    well("split", file, "-o", "p")
+    np.save(tmp_path / "x.npy", np.full((1, 8), 60, np.float32))
+    outcome = penstock("verify", "p", "--input", "x=x.npy", "--json", timeout=60)
+    assert outcome.code == 3
+    assert outcome.json["verdict"] == "inconclusive"
