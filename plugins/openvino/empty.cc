@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -34,14 +35,27 @@ Status refuse_empty(const graph::OutlinedNode& node) {
   return {};
 }
 
+/// Exporters write the largest integer for a loop that a condition alone ends.
+constexpr std::int64_t kMostSteps = 1'000'000;
+
 Status refuse_endless(const graph::OutlinedNode& node) {
+  const auto refused = [&](const auto&... words) {
+    return make_error(Code::kUnimplemented, words...).within(node.place);
+  };
   const std::string steps = node.inputs.empty() ? std::string() : node.inputs.front().first;
-  if (steps.empty()) return {};
-  const auto number = node.constants.find(steps);
-  if (number != node.constants.end() && number->second.value_or(-1) >= 0) return {};
-  return make_error(Code::kUnimplemented, "OpenVINO never ends a loop of fewer than 0 steps, and '",
-                    steps, "', their number, is no constant of 0 or more")
-      .within(node.place);
+  if (steps.empty()) {
+    return refused(
+        "OpenVINO cannot be told to end a run, and nothing but a condition ends this loop");
+  }
+  const auto constant = node.constants.find(steps);
+  const auto number = constant == node.constants.end() ? -1 : constant->second.value_or(-1);
+  if (number < 0) {
+    return refused("OpenVINO never ends a loop of fewer than 0 steps, and '", steps,
+                   "', their number, is no constant of 0 or more");
+  }
+  if (number <= kMostSteps) return {};
+  return refused("OpenVINO cannot be told to end a run, and '", steps,
+                 "', the number of this loop's steps, is over ", kMostSteps);
 }
 
 Status refuse_empty_result(const graph::OutlinedNode& node) {

@@ -235,7 +235,8 @@ def test_its_package_is_relocatable_and_lists_the_library(well, penstock, stream
         assert refused.code == 1
         assert refused.error.endswith(
             f"stage 'scale': function library '{library}': native code is not allowed here; "
-            "leave out --no-native-code, if you trust it"
+            "if you trust it, leave out --no-native-code, "
+            "and for what a server is sent give --allow-native-code"
         )
     with open(moved / library, "ab") as file:
         file.write(b"x")
@@ -345,7 +346,7 @@ def test_native_code_is_refused_before_it_is_opened(penstock, app, tmp_path, com
     assert refused.code == 1
     assert re.fullmatch(
         r"app.yaml:\d+: node 'scale': function library 'no_library.so': native code is not allowed here; "
-        r"leave out --no-native-code, if you trust it",
+        r"if you trust it, leave out --no-native-code, and for what a server is sent give --allow-native-code",
         refused.error.replace(f"{tmp_path}/", ""),
     )
     assert not (tmp_path / "app.penstock").exists()

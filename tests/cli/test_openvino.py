@@ -161,3 +161,37 @@ def test_openvino_is_given_no_loop_of_fewer_than_0_steps(penstock, well, openvin
     well("split", file, "--as-is", "--backend", "openvino", "-o", "p")
     refused = penstock("run", "p", "--frames", 1, "-o", "out.npz").error
     assert "and 'm', their number, is no constant of 0 or more" in refused
+
+
+@pytest.mark.parametrize("steps", [None, np.iinfo(np.int64).max])
+@pytest.mark.parametrize("within", ["graph", "branch"])
+def test_openvino_is_given_no_loop_that_a_condition_alone_ends(penstock, well, openvino, tmp_path, steps, within):
+    """While the sum is not 0, which it is for the user's frames: a run of other frames could not be ended."""
+    nodes = [
+        helper.make_node("Sub", ["s", "one"], ["t"]),
+        helper.make_node("ReduceSum", ["t"], ["sum"], keepdims=0),
+        helper.make_node("Cast", ["sum"], ["on"], to=TensorProto.BOOL),
+    ]
+    carried = [value("on", [], TensorProto.BOOL), value("t", [4], TensorProto.INT64)]
+    given = [value("k", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("s", [4], TensorProto.INT64)]
+    body = helper.make_graph(nodes, "body", given, carried)
+    loop = helper.make_node("Loop", ["" if steps is None else "m", "", "x"], ["l"], "loop", body=body)
+    same = helper.make_node("Identity", ["x"], ["e"])
+    branches = {
+        "then_branch": helper.make_graph([loop], "t", [], [value("l", [4], TensorProto.INT64)]),
+        "else_branch": helper.make_graph([same], "e", [], [value("e", [4], TensorProto.INT64)]),
+    }
+    node = loop if within == "graph" else helper.make_node("If", ["c"], ["l"], **branches)
+    x, y = value("x", [4], TensorProto.INT64), value("y", [4], TensorProto.INT64)
+    inputs = [x, value("c", [], TensorProto.BOOL)] if within == "branch" else [x]
+    constants = {"one": np.int64(1), "m": np.int64(steps or 0)}
+    file = save(tmp_path, "loop", [node, helper.make_node("Neg", ["l"], ["y"])], inputs, [y], constants)
+    frame = {"x": np.full(4, 5)} | ({"c": np.array(True)} if within == "branch" else {})
+    np.savez(tmp_path / "frame.npz", **frame)
+    well("split", file, "--backend", "openvino", "-o", "p")
+    refused = penstock("run", "p", "--inputs", "frame.npz", "-o", "out.npz").error
+    assert "node 'loop' (Loop): OpenVINO cannot be told to end a run, and " in refused
+    well("build", file, "--inputs", "frame.npz", "--budget", "2s", "-o", "built", timeout=60)
+    well("run", "built", "--inputs", "frame.npz", "-o", "out.npz")
+    with np.load(tmp_path / "out.npz") as made:
+        np.testing.assert_array_equal(made["y"], np.zeros(4))

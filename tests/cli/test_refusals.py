@@ -1,5 +1,7 @@
 """What is ill-formed is refused in one sentence: which file, node or input, what was expected, what mends it."""
 
+import os
+import subprocess
 from typing import NamedTuple
 
 import numpy as np
@@ -382,3 +384,23 @@ def test_a_variable_that_is_not_set_is_no_value(penstock, well, tmp_path, invoca
     assert refused.code == 2
     assert f"{option}" in refused.err
     assert "found ''" in refused.err
+
+
+@pytest.mark.parametrize("command", ["serve", "worker", "token", "top"])
+def test_a_program_without_the_library_of_serving_says_what_to_do(program, tmp_path, command):
+    """As a part of a build is; where it looks for libraries is written in the program itself."""
+    libraries = program.parent.parent / "lib"
+    (tmp_path / "lib").mkdir()
+    for library in libraries.glob("libpenstock.so*"):
+        (tmp_path / "lib" / library.name).symlink_to(library)
+    copy = tmp_path / "penstock"
+    copy.write_bytes(program.read_bytes().replace(str(libraries).encode(), b"/" * len(str(libraries))))
+    copy.chmod(0o755)
+    for option in [[], ["--help"]]:
+        outcome = subprocess.run(
+            [copy, command, *option], env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "lib")},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert outcome.returncode == 2
+        assert f"'{command}' is not in this build: its library cannot be loaded (" in outcome.stderr
+        assert "build all of it (cmake --build --preset release), or install Penstock\n" in outcome.stderr

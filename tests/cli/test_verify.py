@@ -104,6 +104,19 @@ def test_a_model_with_other_inputs_is_refused(penstock, package, lookup):
     assert "'i'" in outcome.error
 
 
+def test_integers_of_a_known_range_are_among_the_inputs_that_may_be_at_fault(penstock, well, tmp_path):
+    """The depth of a OneHot is drawn from a range, and does not fit the weights behind it."""
+    nodes = [
+        helper.make_node("OneHot", ["i", "d", "v"], ["o"]),
+        helper.make_node("MatMul", ["o", "w"], ["y"]),
+    ]
+    inputs = [value("i", [3], TensorProto.INT64), value("d", [], TensorProto.INT64)]
+    constants = {"v": np.array([0, 1], np.float32), "w": np.ones((70, 5), np.float32)}
+    file = save(tmp_path, "one_hot", nodes, inputs, [value("y", [3, 5])], constants)
+    well("split", file, "-o", "p")
+    assert "the inputs were random, integers in 'i', 'd': bind what never changes" in penstock("verify", "p").err
+
+
 def test_inputs_that_the_model_itself_refuses_are_said_to_be_at_fault(penstock, well, lookup_of_squares, tmp_path):
     well("split", lookup_of_squares, "--cut", "square", "-o", "p")
     outcome = penstock("verify", "p", "--integer-limit", "1000", "--frames", "1", "--json")
@@ -786,3 +799,24 @@ def test_calls_that_no_streams_fill_are_told(well, halved, tmp_path, cpu, stream
     told = well("verify", package, "--frames", "40").err
     assert said in told
     assert "more frames may help" not in told
+
+
+def test_a_frame_of_one_number_of_a_loop_that_others_never_end(penstock, well, tmp_path):
+    """Random frames beside it are given up: the loop goes on while the largest value is below 50."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "one"], ["t"]), helper.make_node("Less", ["most", "fifty"], ["on"])], "body",
+        [value("k", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("s", [1, 8])],
+        [value("on", [], TensorProto.BOOL), value("t", [1, 8])],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Less", ["most", "fifty"], ["begin"]),
+        helper.make_node("Loop", ["", "begin", "x"], ["y"], "loop", body=body),
+    ]
+    constants = {"one": np.float32(1), "fifty": np.float32(50)}
+    file = save(tmp_path, "loop", nodes, [value("x", [1, 8])], [value("y", [1, 8])], constants)
+    well("split", file, "-o", "p")
+    np.save(tmp_path / "x.npy", np.full((1, 8), 60, np.float32))
+    outcome = penstock("verify", "p", "--input", "x=x.npy", "--json", timeout=60)
+    assert outcome.code == 3
+    assert outcome.json["verdict"] == "inconclusive"

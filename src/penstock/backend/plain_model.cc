@@ -2,9 +2,12 @@
 #include "penstock/backend/plain_model.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 #include <string>
 #include <utility>
+
+#include "penstock/base/thread.h"
 
 namespace penstock::backend {
 namespace {
@@ -66,6 +69,17 @@ Status PlainModel::start(std::span<const Tensor* const> inputs) {
 Status PlainModel::run(std::span<const Tensor* const> inputs) {
   PENSTOCK_CHECK_OK(start(inputs));
   return wait();
+}
+
+Status PlainModel::run(std::span<const Tensor* const> inputs, std::chrono::nanoseconds limit) {
+  std::promise<void> ended;
+  PENSTOCK_TRY(const auto watch, start_async([this, limit, over = ended.get_future()] {
+                 if (over.wait_for(limit) == std::future_status::timeout) context_->cancel();
+               }));
+  Status outcome = run(inputs);
+  ended.set_value();
+  watch.wait();
+  return outcome;
 }
 
 std::vector<Tensor> PlainModel::take_values() {

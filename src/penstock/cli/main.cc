@@ -219,6 +219,8 @@ std::string named_once(const std::string& message) {
 /// may be that, misspelt.
 std::string message_of(const CLI::ParseError& error, std::span<char* const> given,
                        const CLI::App& app) {
+  // No options are known without the library of the command: its help would say the same.
+  if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) return error.what();
   const auto commands = app.get_subcommands();
   const auto surplus = app.remaining(true);
   const std::string command = commands.empty() ? "" : " " + commands.front()->get_name();

@@ -319,8 +319,10 @@ void add_server(CLI::App* command, ServeOptions& options) {
            "A setting of an engine's own: onnxruntime:KEY=VALUE")
       ->check(taken_by(parse_backend_option));
   add_native_code_option(command, options.no_native_code);
-  command->add_flag("--allow-native-code", options.all.server.uploads_native_code,
-                    "Models that clients send may bring libraries, and options that name files");
+  command->add_flag(
+      "--allow-native-code", options.all.server.uploads_native_code,
+      "Models that clients send may bring libraries and Python modules, and options that "
+      "name files");
   command
       ->add_option("--patience", options.patience_s,
                    "Seconds that requests in progress have to end when a model or the server goes")

@@ -29,8 +29,9 @@ void load_options(CLI::App& command, const char* entry, Action& chosen) {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);  // Never closed: gRPC keeps threads.
   void* declare = library == nullptr ? nullptr : ::dlsym(library, entry);
   if (declare == nullptr) {
-    throw CLI::ValidationError(command.get_name(),
-                               concat("its library cannot be loaded: ", ::dlerror()));
+    throw CLI::FileError(concat(
+        "'", command.get_name(), "' is not in this build: its library cannot be loaded (",
+        ::dlerror(), "); build all of it (cmake --build --preset release), or install Penstock"));
   }
   reinterpret_cast<DeclareOptions>(declare)(command, chosen);
   refuse_empty_values(command);

@@ -123,7 +123,7 @@ std::string advice_on_random(const Error& error, const std::vector<plan::TensorI
       of_bytes.push_back(name);
       continue;
     }
-    if (is_wide_integer(info.type.dtype) && !info.range) integers.push_back(name);
+    if (is_wide_integer(info.type.dtype)) integers.push_back(name);
     if (!is_unbounded(info.type)) continue;
     const bool usual = std::ranges::any_of(
         info.type.dims, [](const Dim& dim) { return !dim.fixed() && dim.likely() != 1; });

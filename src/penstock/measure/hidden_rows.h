@@ -17,8 +17,9 @@ struct HiddenRows {
   std::size_t hidden = 0;  ///< 0: none, or the output is no tensor of floats with such an axis.
 };
 
-/// `frames`: one output of each frame. The second axis and the last one are looked at, where a row
-/// has 8 values or more; rows of zeros alone do not count.
+/// `frames`: one output of each frame. The second axis and the last one are looked at. Rows of
+/// zeros alone do not count, nor those of fewer than 8 values where none is above 1, as chances of
+/// classes.
 HiddenRows find_hidden_rows(const std::vector<const Tensor*>& frames, const Tolerance& tolerance);
 
 }  // namespace penstock::measure

@@ -2,6 +2,7 @@
 #include "penstock/measure/judge.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -285,6 +286,29 @@ std::vector<Tensor> kept(std::vector<Tensor> values) {
   return values;
 }
 
+/// Changed and random values may never end where those that were given do: a run is given up after
+/// so long, or after so many times as long as the longest of these.
+constexpr std::chrono::nanoseconds kLeastLimit = std::chrono::seconds(3);
+constexpr int kLongRun = 10;
+
+class LimitedRuns {
+ public:
+  LimitedRuns(Reference& reference, std::chrono::nanoseconds limit) : reference_(reference) {
+    reference_.limit_runs(limit);
+  }
+  ~LimitedRuns() { reference_.limit_runs({}); }
+  LimitedRuns(const LimitedRuns&) = delete;
+  LimitedRuns& operator=(const LimitedRuns&) = delete;
+
+ private:
+  Reference& reference_;
+};
+
+/// Whether the run was given up; the next ones are likely to be, too.
+bool is_endless(const Result<std::vector<Tensor>>& ran) {
+  return !ran && ran.error().code == Code::kCancelled;
+}
+
 }  // namespace
 
 std::string_view to_string(Finding finding) {
@@ -353,10 +377,14 @@ std::map<std::string, std::string> Verdict::doubts() const {
 Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   Judge judge = unmeasured(setting.outputs, setting.tolerance);
   PENSTOCK_CHECK_OK(reference.begin_sequence());
+  std::chrono::nanoseconds longest{0};
   for (const auto& frame : setting.frames) {
+    const auto begin = std::chrono::steady_clock::now();
     PENSTOCK_TRY(auto outputs, reference.run(frame));
+    longest = std::max(longest, std::chrono::steady_clock::now() - begin);
     judge.expected_.push_back(kept(std::move(outputs)));
   }
+  const LimitedRuns limited(reference, std::max(kLeastLimit, kLongRun * longest));
   for (std::size_t i = 0; i < setting.known.size(); ++i) {
     judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
     judge.allowances_[i].constant = setting.known[i].constant;
@@ -373,15 +401,16 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   judge.own_.resize(setting.outputs.size());
   PENSTOCK_CHECK_OK(reference.begin_sequence());
   for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-    if (const auto rounded = reference.run(rounded_to(DType::kBF16, frames[f])))
-      judge.note_bf16(f, *rounded);
+    const auto rounded = reference.run(rounded_to(DType::kBF16, frames[f]));
+    if (rounded) judge.note_bf16(f, *rounded);
+    if (is_endless(rounded)) break;
   }
   if (std::ranges::any_of(setting.known, &KnownOutput::half)) {
     PENSTOCK_CHECK_OK(reference.begin_sequence());
     for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      if (const auto rounded = reference.run(in_half(frames[f], f + 1))) {
-        judge.note_half(f, *rounded, setting.known);
-      }
+      const auto rounded = reference.run(in_half(frames[f], f + 1));
+      if (rounded) judge.note_half(f, *rounded, setting.known);
+      if (is_endless(rounded)) break;
     }
   }
   const bool wide = std::ranges::all_of(judge.allowances_, &Allowance::wide);
@@ -394,7 +423,9 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     if (std::ranges::equal(changed, frames, same_values)) continue;
     PENSTOCK_CHECK_OK(reference.begin_sequence());
     for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      if (const auto outputs = reference.run(changed[f])) judge.note_run(0, f, *outputs);
+      const auto outputs = reference.run(changed[f]);
+      if (outputs) judge.note_run(0, f, *outputs);
+      if (is_endless(outputs)) break;
     }
   }
   judge.run_others(setting);
@@ -505,16 +536,17 @@ void Judge::tell_apart(const Setting& setting, Reference& reference) {
   const auto add = [&](frames::Frame frame) {
     const auto begun = reference.begin_sequence();
     auto ran = begun ? reference.run(frame) : begun.error();
-    if (!ran) return;
+    if (!ran) return !is_endless(ran);
     all.push_back(std::move(frame));
     outputs.push_back(*std::move(ran));
+    return true;
   };
   // Of one frame alone nothing can be said: its own values in another order are a second, and where
   // they are all the same, as silence is, others are.
   if (!all.empty() && are_all_same(all)) {
     add(reversed(all.front()));
     for (std::size_t i = 0; i < setting.further.size() && are_all_same(all); ++i) {
-      add(setting.further[i]);
+      if (!add(setting.further[i])) break;
     }
     const bool alone = !all.front().empty() && are_all_same(all);
     const bool empty = alone && std::ranges::all_of(all.front(), is_empty);

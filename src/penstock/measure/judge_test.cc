@@ -64,6 +64,9 @@ TEST(HiddenRows, AreThoseWithoutAValueLargerThanWhatMayDiffer) {
   auto classes = Tensor::allocate(DType::kF32, {1, 1000});
   for (std::size_t i = 0; i < classes.count(); ++i) classes.as<float>()[i] = i == 0 ? 1 : 1e-9F;
   EXPECT_EQ(find_hidden_rows({&classes}, {}).hidden, 0U);
+  // As pixels beside chances, of one object.
+  for (std::size_t i = 0; i < 4; ++i) classes.as<float>()[i] = 600;
+  EXPECT_EQ(find_hidden_rows({&classes}, {}).hidden, 996U);
 }
 
 /// Evenly in (1, 2), others for each number.

@@ -33,6 +33,11 @@ backend::CompileRequest request_for(const std::filesystem::path& file, std::stri
   return request;
 }
 
+Status run_within(backend::PlainModel& model, std::span<const Tensor* const> inputs,
+                  Reference::Limit limit) {
+  return limit ? model.run(inputs, *limit) : model.run(inputs);
+}
+
 class Whole final : public Reference {
  public:
   static Result<std::unique_ptr<Reference>> create(backend::PlainModel model,
@@ -57,7 +62,7 @@ class Whole final : public Reference {
     for (const auto i : inputs_) {
       inputs.push_back(i < frame.size() ? &frame[i] : &states_.value(i - frame.size()));
     }
-    PENSTOCK_CHECK_OK(model_->run(inputs));
+    PENSTOCK_CHECK_OK(run_within(*model_, inputs, limit_));
     const auto values = model_->take_values();
     for (std::size_t i = 0; i < written_.size(); ++i) states_.set(i, values[written_[i]]);
     std::vector<Tensor> ordered;
@@ -73,6 +78,8 @@ class Whole final : public Reference {
     return {};
   }
 
+  void limit_runs(Limit limit) override { limit_ = limit; }
+
  private:
   static Result<std::size_t> place_of(const backend::PlainModel& model, const std::string& output) {
     const auto ports = model.outputs();
@@ -83,6 +90,7 @@ class Whole final : public Reference {
                             "was made from?");
   }
 
+  Limit limit_;
   std::optional<backend::PlainModel> model_;
   std::vector<std::size_t> inputs_;  ///< Of the frame's values, then of the states.
   std::vector<std::size_t> outputs_, written_;
@@ -128,7 +136,7 @@ class Stages final : public Reference {
     for (auto& model : models_) {
       std::vector<const Tensor*> inputs;
       for (const auto& port : model.inputs()) inputs.push_back(&values[port.name]);
-      PENSTOCK_CHECK_OK(model.run(inputs));
+      PENSTOCK_CHECK_OK(run_within(model, inputs, limit_));
       auto outputs = model.take_values();
       if (change_between_) outputs = with_last_bits_changed(outputs, ++changes_);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -149,8 +157,11 @@ class Stages final : public Reference {
     return {};
   }
 
+  void limit_runs(Limit limit) override { limit_ = limit; }
+
  private:
   plan::Plan plan_;
+  Limit limit_;
   bool change_between_ = false;
   std::uint64_t changes_ = 0;
   std::vector<backend::PlainModel> models_;
@@ -164,7 +175,9 @@ class OneAtATime final : public Reference {
       : pipeline_(std::move(pipeline)) {}
 
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
-    return pipeline_->run(frame, {.stream = stream_});
+    pipeline::FrameOptions options{.stream = stream_};
+    if (limit_) options.deadline = std::chrono::steady_clock::now() + *limit_;
+    return pipeline_->run(frame, options);
   }
 
   void choose_stream(std::uint64_t stream) override { stream_ = stream; }
@@ -174,7 +187,10 @@ class OneAtATime final : public Reference {
     return pipeline_->reset_states();
   }
 
+  void limit_runs(Limit limit) override { limit_ = limit; }
+
  private:
+  Limit limit_;
   std::uint64_t stream_ = 0;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
 };

@@ -1,10 +1,12 @@
 // The outputs that a pipeline's must equal.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "penstock/backend/registry.h"
@@ -26,6 +28,10 @@ class Reference {
   virtual void choose_stream(std::uint64_t /*stream*/) {}
   /// The next frame of each stream reads the states' initial values; it is of stream 0.
   virtual Status begin_sequence() { return {}; }
+  using Limit = std::optional<std::chrono::nanoseconds>;
+  /// A frame that takes longer from now on fails with kCancelled, where its engine can end a run:
+  /// for values that nobody gave, on which a loop may never end.
+  virtual void limit_runs(Limit /*limit*/) {}
 };
 
 /// Makes another run that is right as well: the engine with other settings.

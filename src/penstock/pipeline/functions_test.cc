@@ -199,10 +199,12 @@ TEST(FunctionStage, WhatCannotRunIsRefusedBySentence) {
   EXPECT_EQ(message([&](auto& n) { replicate(n), n.plan.stages[0].stateful = true; }),
             "plan: stage 'f': is stateful and sees the frames in order: expected one replica, "
             "found 2");
-  EXPECT_EQ(message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; },
-                    {.native_code = false}),
-            "stage 'f': function library 'functions/libf.so': native code is not "
-            "allowed here; leave out --no-native-code, if you trust it");
+  EXPECT_EQ(
+      message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; },
+              {.native_code = false}),
+      "stage 'f': function library 'functions/libf.so': native code is not "
+      "allowed here; if you trust it, leave out --no-native-code, and for what a server is sent "
+      "give --allow-native-code");
   EXPECT_THAT(message([](auto& n) { n.plan.stages[0].partitions[0].model = "functions/libf.so"; }),
               HasSubstr("function library 'libf.so': no such file"));
 }

@@ -146,8 +146,9 @@ const StateEdge* Plan::find_state(std::string_view to) const {
 
 Error native_code_refused(const std::string& library) {
   return make_error(Code::kPermissionDenied, library,
-                    ": native code is not allowed here; leave out ", OptionName::kNoNativeCode,
-                    ", if you trust it");
+                    ": native code is not allowed here; if you trust it, leave out ",
+                    OptionName::kNoNativeCode, ", and for what a server is sent give ",
+                    OptionName::kAllowNativeCode);
 }
 
 Status refuse_native_code(const Plan& plan) {
