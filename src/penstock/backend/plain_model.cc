@@ -73,12 +73,12 @@ Status PlainModel::run(std::span<const Tensor* const> inputs) {
 
 Status PlainModel::run(std::span<const Tensor* const> inputs, std::chrono::nanoseconds limit) {
   std::promise<void> ended;
-  PENSTOCK_TRY(const auto watch, start_async([this, limit, over = ended.get_future()] {
-                 if (over.wait_for(limit) == std::future_status::timeout) context_->cancel();
-               }));
-  Status outcome = run(inputs);
+  const auto watch = start_async([this, limit, over = ended.get_future()] {
+    if (over.wait_for(limit) == std::future_status::timeout) context_->cancel();
+  });
+  Status outcome = run(inputs);  // Without a thread nobody ends it.
   ended.set_value();
-  watch.wait();
+  if (watch) watch->wait();
   return outcome;
 }
 

@@ -28,7 +28,7 @@ class PlainModel {
   Status bind_outputs(std::span<const std::vector<const Tensor*>> frames);
   /// One frame; `inputs` follow inputs().
   Status run(std::span<const Tensor* const> inputs);
-  /// The same, ended after so long where the engine can end a run. \error kCancelled
+  /// One frame, ended after so long where the engine can end a run. \error kCancelled
   Status run(std::span<const Tensor* const> inputs, std::chrono::nanoseconds limit);
   /// run() in two steps. Between them the inputs must live, and nothing else be called.
   Status start(std::span<const Tensor* const> inputs);
