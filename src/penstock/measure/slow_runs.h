@@ -28,6 +28,7 @@ class WatchedReference final : public Reference {
   Result<std::vector<Tensor>> run(const frames::Frame& inputs) override;
   void choose_stream(std::uint64_t stream) override { reference_.choose_stream(stream); }
   Status begin_sequence() override { return reference_.begin_sequence(); }
+  void limit_runs(Limit limit) override { reference_.limit_runs(limit); }
 
  private:
   void watch();

@@ -29,6 +29,7 @@ class Resting final : public measure::Reference {
   Status start() {
     if (made_) return {};
     PENSTOCK_TRY(made_, make_());
+    made_->limit_runs(limit_);
     return {};
   }
   void rest() { made_.reset(); }
@@ -41,9 +42,14 @@ class Resting final : public measure::Reference {
     PENSTOCK_CHECK_OK(start());
     return made_->begin_sequence();
   }
+  void limit_runs(Limit limit) override {
+    limit_ = limit;
+    if (made_) made_->limit_runs(limit);
+  }
 
  private:
   measure::MakeReference make_;
+  Limit limit_;
   std::unique_ptr<measure::Reference> made_;
 };
 
