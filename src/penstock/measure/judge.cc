@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "penstock/base/option_name.h"
+#include "penstock/device/device.h"
 #include "penstock/measure/variants.h"
 #include "penstock/tensor/number.h"
 
@@ -289,6 +290,7 @@ std::vector<Tensor> kept(std::vector<Tensor> values) {
 /// Changed and random values may never end where those that were given do: a run is given up after
 /// so long, or after so many times as long as the longest of these.
 constexpr std::chrono::nanoseconds kLeastLimit = std::chrono::seconds(3);
+constexpr std::chrono::nanoseconds kLeastLimitOfOthers = std::chrono::seconds(10);
 constexpr int kLongRun = 10;
 
 class LimitedRuns {
@@ -428,7 +430,9 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
       if (is_endless(outputs)) break;
     }
   }
-  judge.run_others(setting);
+  // One thread may take as many times as long as there are CPUs.
+  const auto cpus = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));
+  judge.run_others(setting, std::max(kLeastLimitOfOthers, cpus * kLongRun * longest));
   judge.conclude();
   judge.tell_apart(setting, reference);
   return judge;
@@ -500,15 +504,16 @@ void Judge::note_run(std::size_t way, std::size_t frame, const std::vector<Tenso
   }
 }
 
-void Judge::run_others(const Setting& setting) {
+void Judge::run_others(const Setting& setting, std::chrono::nanoseconds limit) {
   for (std::size_t other = 0; other < setting.others.size(); ++other) {
     if (setting.stopped()) return;
     const auto made = setting.others[other]();
     if (!made) continue;
+    (*made)->limit_runs(limit);
     for (std::size_t f = 0; f < setting.frames.size() && !setting.stopped(); ++f) {
-      if (const auto outputs = (*made)->run(setting.frames[f])) {
-        note_run(1 + other, f, *outputs);
-      }
+      const auto outputs = (*made)->run(setting.frames[f]);
+      if (outputs) note_run(1 + other, f, *outputs);
+      if (is_endless(outputs)) break;
     }
   }
 }

@@ -1,6 +1,7 @@
 // The judge: whether outputs are those of a reference, as far as that can be told.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -147,7 +148,7 @@ class Judge {
   void note_half(std::size_t frame, const std::vector<Tensor>& rounded,
                  const std::vector<KnownOutput>& known);
   void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
-  void run_others(const Setting& setting);
+  void run_others(const Setting& setting, std::chrono::nanoseconds limit);
   void conclude();
   void tell_apart(const Setting& setting, Reference& reference);
 

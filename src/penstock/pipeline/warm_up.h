@@ -46,8 +46,8 @@ class WarmUp {
     const std::scoped_lock lock(mutex_);
     if (running_ == nullptr || Clock::now() - began_ < longest_) return;
     ended_ = true;
-    Endless::note(network_);
     running_->cancel();
+    Endless::note(network_);
   }
 
  private:

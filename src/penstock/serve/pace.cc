@@ -23,10 +23,10 @@ bool Pace::enter(std::chrono::nanoseconds timeout) {
   return true;
 }
 
-void Pace::leave(Clock::time_point now) {
+void Pace::leave(Clock::time_point now, bool computed) {
   const std::scoped_lock lock(mutex_);
   --inside_;
-  ++done_;
+  if (computed) ++done_;
   if (const auto window = now - since_; window >= kWindow) {
     const double held = std::chrono::duration<double>(kHeld) / window;
     most_ =

@@ -24,14 +24,15 @@ class Pace {
   void let_in_at_least(std::size_t frames);
   /// Waits for room. \returns whether it is in, and leave() is due.
   bool enter(std::chrono::nanoseconds timeout);
-  void leave(Clock::time_point now);
+  /// `computed`: as a frame that came out well.
+  void leave(Clock::time_point now, bool computed = true);
 
  private:
   std::mutex mutex_;  // Guards all below.
   std::condition_variable left_;
   std::size_t inside_ = 0;
   std::size_t least_ = 1, most_ = 1;
-  std::size_t done_ = 0;     // That left since `since_`.
+  std::size_t done_ = 0;     // That were computed since `since_`.
   Clock::time_point since_;  // The first window has no end before: it counts for nothing.
 };
 

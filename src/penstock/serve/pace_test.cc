@@ -45,6 +45,17 @@ TEST(PaceTest, LetsInMoreOfSmallFramesAndFewerWhenTheyCease) {
   EXPECT_EQ(fill(pace), 4);
 }
 
+TEST(PaceTest, WhatWasNotComputedSaysNothingOfThePipeline) {
+  Pace pace;
+  pace.let_in_at_least(4);
+  auto now = Pace::Clock::now();
+  for (int i = 0; i < 5000; ++i) {
+    ASSERT_TRUE(pace.enter(kNow));
+    pace.leave(now += std::chrono::microseconds(100), false);
+  }
+  EXPECT_EQ(fill(pace), 4);
+}
+
 TEST(PaceTest, WhoWaitsIsLetInWhenOneLeaves) {
   Pace pace;
   pace.let_in_at_least(1);

@@ -83,7 +83,8 @@ Result<ModelSource> parse_source(const std::string& text) {
     if (path.stem().extension() == ".penstock") source.name = path.stem().stem().string();
   }
   if (auto named = check_model_name(source.name); !named) {
-    if (equals == std::string::npos) {
+    const bool none = source.name.find_first_not_of('.') == std::string::npos;
+    if (equals == std::string::npos && none) {
       return invalid_argument(
           "'", printable(text),
           "': no model's name follows from this path; write NAME=", printable(text));

@@ -175,8 +175,9 @@ class RunningModel::Running final : public Call,
     if (is_cancelled()) return cancelled();
     const bool entered = model_->pace_.enter(timeout);
     if (!entered && !model_->pipeline_->closed_by()) return no_room();
-    Status pushed = push_entered(entered ? timeout : std::chrono::nanoseconds(0));
-    if (!pushed && entered) model_->pace_.leave(Clock::now());
+    Status pushed =
+        guarded([&] { return push_entered(entered ? timeout : std::chrono::nanoseconds(0)); });
+    if (!pushed && entered) model_->pace_.leave(Clock::now(), false);
     return pushed;
   }
 
@@ -301,7 +302,7 @@ class RunningModel::Running final : public Call,
       frame_ = output.number();  // It may be out before push() has returned.
     }
     inputs_.clear();
-    model_->pace_.leave(out_);
+    model_->pace_.leave(out_, output.ok());
     finish(guarded([&] { return reply_of(output); }));
   }
 

@@ -378,6 +378,7 @@ std::vector<Complexity> Contest::complexities_of(const std::vector<std::size_t>&
 void Contest::refuse(std::size_t entry, const std::string& failure) {
   entries_[entry].way.failure = failure;
   doubt_.clear();  // Of plans that may be out now.
+  if (best_ != entry) return;
   best_.reset();
   running_best_.reset();
   for (std::size_t i = 0; i < entries_.size(); ++i) {

@@ -14,7 +14,7 @@ namespace {
 constexpr double kSecondsOfAnother = 2.5;  ///< For which a plan that answered it is compared.
 
 /// Of the budget, with one more comparison at its end.
-double seconds_left(const Context& context) {
+double seconds_before_another(const Context& context) {
   return context.options.budget_seconds - kSecondsOfAnother - context.spent();
 }
 
@@ -50,7 +50,7 @@ Status answer(Context& context, Proposals& proposals, const SimpleWay& simple) {
   for (const auto& place : {clean, as_is}) {
     if (place) rivals.push_back(*place);
   }
-  return contest.challenge(rivals, seconds_left(context));
+  return contest.challenge(rivals, seconds_before_another(context));
 }
 
 /// The simple ways that pass the plan, the fastest first; those after it as long as there is time.
@@ -60,7 +60,7 @@ Status answer_all(Context& context, Proposals& proposals) {
   std::vector<SimpleWay> answered;
   while (const auto better =
              better_than_plan(context.report.now, context.ways, latency, answered)) {
-    if (!answered.empty() && seconds_left(context) < 0) return {};
+    if (!answered.empty() && seconds_before_another(context) < 0) return {};
     answered.push_back(*better);
     const auto best = contest.best();
     PENSTOCK_CHECK_OK(answer(context, proposals, *better));
