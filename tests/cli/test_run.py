@@ -227,12 +227,12 @@ def test_a_trace_too_long_to_be_kept_says_what_it_lost(well, double, cpu):
     assert "last 100000 frames; 7 spans of earlier ones are lost" in err
 
 
-def test_a_full_disk_is_an_error(program, penstock, chain, package, tmp_path):
-    (tmp_path / "costs.db").touch()
+@pytest.mark.usefixtures("own_costs")
+def test_a_full_disk_is_an_error(program, penstock, chain, package):
     for command in [
         ("run", package, "--frames", "1", "--trace", "/dev/full"),
         ("plan", chain, "--svg", "/dev/full"),
-        ("costs", "export", "/dev/full", "--database", "costs.db"),
+        ("costs", "export", "/dev/full"),
     ]:
         outcome = penstock(*command)
         assert (outcome.code, "'/dev/full'" in outcome.error) == (1, True), outcome
