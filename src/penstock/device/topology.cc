@@ -53,7 +53,9 @@ double cpus_in(std::string_view description) {
   std::istringstream in(levels);
   double cpus = 1;
   for (std::string level; in >> level;) {
-    const double count = std::strtod(level.c_str() + level.find(':') + 1, nullptr);
+    const auto colon = level.find(':');
+    const auto digits = colon == std::string::npos ? 0 : colon + 1;
+    const double count = std::strtod(level.c_str() + digits, nullptr);
     if (count > 0) cpus *= count;
   }
   return cpus;
