@@ -10,12 +10,8 @@
 namespace penstock::onednn {
 namespace {
 
-/// `outer` blocks of `size` rows of `inner` elements, of which a row is chosen for each column.
-struct Blocks {
-  std::int64_t outer, size, inner;
-};
-
-/// `better(a, b)`: a row of `a` is chosen instead of an earlier one of `b`. `best` holds a row.
+/// Chooses a row of a block for each column. `better(a, b)`: a row of `a` is chosen instead of an
+/// earlier one of `b`. `best` holds a row.
 template <typename T, typename Better>
 void choose_rows(const Blocks& blocks, const T* from, std::int64_t* to, T* best, Better better) {
   std::copy_n(from, blocks.inner, best);
@@ -69,9 +65,7 @@ Status lower_arg_extreme(Builder& builder, NodeId id) {
   const ValueId result = node.outputs.front();
   const Dims dims = at_least_1d(builder.dims(node.inputs[0]));
   const std::size_t axis = from_front(node.int_or("axis", 0), dims.size());
-  const Blocks blocks{.outer = count_of(std::span(dims).first(axis)),
-                      .size = dims[axis],
-                      .inner = count_of(std::span(dims).subspan(axis + 1))};
+  const Blocks blocks = blocks_around(dims, axis);
   PENSTOCK_TRY(auto kernel, choice_kernel(node, builder.dtype(node.inputs[0]), blocks));
   PENSTOCK_TRY(Place from, builder.plain_place(node.inputs[0]));
   PENSTOCK_TRY(auto layout, builder.plain(at_least_1d(builder.dims(result)), DType::kI64));

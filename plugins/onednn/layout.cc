@@ -101,6 +101,12 @@ Dims at_least_1d(Dims dims) {
   return dims;
 }
 
+Blocks blocks_around(const Dims& dims, std::size_t axis) {
+  return {.outer = count_of(std::span(dims).first(axis)),
+          .size = dims[axis],
+          .inner = count_of(std::span(dims).subspan(axis + 1))};
+}
+
 Result<Layout> Layout::take(const Engine& engine, dnnl_memory_desc_t raw) {
   Layout layout;
   layout.engine_ = &engine;

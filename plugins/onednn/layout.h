@@ -23,6 +23,12 @@ std::int64_t count_of(std::span<const std::int64_t> dims);
 /// A scalar is [1]: oneDNN knows no rank 0.
 Dims at_least_1d(Dims dims);
 
+/// Elements in C order around one dimension: `outer` blocks of `size` rows of `inner` elements.
+struct Blocks {
+  std::int64_t outer, size, inner;
+};
+Blocks blocks_around(const Dims& dims, std::size_t axis);
+
 /// Immutable and cheap to copy. The library knows those of f32; of other types they are strides
 /// alone.
 class Layout {

@@ -32,8 +32,8 @@ Reduction reduction_of(std::string_view op) {
   return {dnnl_reduction_mean};
 }
 
-/// Of one element: that element.
-bool is_plain_sum(std::string_view op) {
+/// Whether it makes one element of itself: that element.
+bool leaves_one_element(std::string_view op) {
   return op != "ReduceL1" && op != "ReduceL2" && op != "ReduceSumSquare";
 }
 
@@ -144,13 +144,14 @@ Status lower_reduction(Builder& builder, NodeId id) {
                              (node.inputs.size() < 2 || node.inputs[1] == ValueId::kNone ||
                               builder.integers(node.inputs[1])->empty());
   if (axes_left_out && node.int_or("noop_with_empty_axes", 0) != 0) {
-    if (!is_plain_sum(node.op)) return unsupported("takes noop_with_empty_axes=0");
+    if (!leaves_one_element(node.op)) return unsupported("takes noop_with_empty_axes=0");
     return lower_reshape(builder, id);
   }
   Dims out = in;
   for (const auto axis : axes) out[axis] = 1;
   if (out == in) {
-    return is_plain_sum(node.op) ? lower_reshape(builder, id) : reduce_by_loops(builder, node, out);
+    return leaves_one_element(node.op) ? lower_reshape(builder, id)
+                                       : reduce_by_loops(builder, node, out);
   }
   PENSTOCK_TRY(const Place from, builder.dense_place(node.inputs[0]));
   const auto [algorithm, p] = reduction_of(node.op);

@@ -368,9 +368,20 @@ def endless(tmp_path):
     return tmp_path / "endless.onnx"
 
 
-@pytest.mark.parametrize("command", [["verify", "p"], ["build", "endless.onnx", "-o", "built"]])
+@pytest.mark.parametrize(
+    "command",
+    [["verify", "p"], ["build", "endless.onnx", "-o", "built"], ["build", "app.yaml", "-o", "built"]],
+)
 def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
     well("split", endless, "-o", endless.parent / "p")
+    app = {
+        "penstock_app": 1,
+        "name": "endless",
+        "inputs": {"x": "f32[1]"},
+        "nodes": {"net": {"network": endless.name, "inputs": {"x": "x"}}},
+        "outputs": {"y": "net.y"},
+    }
+    (endless.parent / "app.yaml").write_text(json.dumps(app))
     told = []
     with subprocess.Popen(
         [program, *command], cwd=endless.parent, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True

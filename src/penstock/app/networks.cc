@@ -69,6 +69,7 @@ Result<Node> Networks::build(const Node& node, double budget) {
   options.progress = [&](const std::string& what, double) {
     tuning_.say(concat("node '", node.name, "': ", what));
   };
+  options.on_write = [] {};
   PENSTOCK_TRY(const auto graph,
                import_model(network.model, network.import, tuning_.backends, options.custom_ops));
   PENSTOCK_TRY(options.frames,

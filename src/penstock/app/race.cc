@@ -66,7 +66,8 @@ Result<measure::Judge> Race::make_judge() {
                                                      .frames = ring_,
                                                      .others = others_,
                                                      .known = known_outputs(written_),
-                                                     .stopped = tuning_.options.stopped},
+                                                     .stopped = tuning_.options.stopped,
+                                                     .longest_run = measure::kLongestRun},
                                                     *reference));
     expected_ = judge.expected();
     return judge;

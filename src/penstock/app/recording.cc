@@ -8,7 +8,10 @@
 
 #include "penstock/app/parts.h"
 #include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
+#include "penstock/cost/profiler.h"
 #include "penstock/frames/random.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/plan/bound.h"
 #include "penstock/session/session.h"
 
@@ -50,12 +53,22 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
   const auto shown = with_all_shown(written.plan);
   auto pipeline = tuning.start(shown, written.folder);
   if (!pipeline) return place_error(tuning.app, std::move(pipeline).error());
+  const auto tell = [&, told = false]() mutable {
+    if (std::exchange(told, true)) return;
+    tuning.options.warn(
+        measure::tell_long_run(tuning.app.name, cost::kLongRun, tuning.options.frames.empty()));
+  };
   std::optional<Error> first;
   measure::Ring kept;
   for (const auto& frame : given) {
     if (tuning.options.stopped()) return stopped_early();
-    auto outputs = (*pipeline)->run(frame);
+    auto outputs = run_within(cost::kLongRun, tell, [&] {
+      return run_within(
+          measure::kLongestRun, [&] { (*pipeline)->give_up(); },
+          [&] { return (*pipeline)->run(frame); });
+    });
     if (!outputs) {
+      if (measure::is_endless(outputs)) outputs = measure::endless_run(measure::kLongestRun);
       if (!first) first = std::move(outputs).error();
       continue;
     }

@@ -256,7 +256,8 @@ Result<tune::Report> Tuner::write() {
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     plan.stages[i].predicted_seconds = seconds_of(best, i);
   }
-  tuning_.say(tune::kWriting);
+  tuning_.say("writing the package");
+  tuning_.options.on_write();
   const auto written = copy_package({plan, folder, nullptr}, tuning_.options.output);
   if (!written) return written.error();
   for (const auto& note : plan::separate_draws(*written)) tuning_.options.warn(note);

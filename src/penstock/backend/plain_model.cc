@@ -2,7 +2,6 @@
 #include "penstock/backend/plain_model.h"
 
 #include <algorithm>
-#include <future>
 #include <set>
 #include <string>
 #include <utility>
@@ -72,14 +71,7 @@ Status PlainModel::run(std::span<const Tensor* const> inputs) {
 }
 
 Status PlainModel::run(std::span<const Tensor* const> inputs, std::chrono::nanoseconds limit) {
-  std::promise<void> ended;
-  const auto watch = start_async([this, limit, over = ended.get_future()] {
-    if (over.wait_for(limit) == std::future_status::timeout) context_->cancel();
-  });
-  Status outcome = run(inputs);  // Without a thread nobody ends it.
-  ended.set_value();
-  if (watch) watch->wait();
-  return outcome;
+  return run_within(limit, [this] { context_->cancel(); }, [&] { return run(inputs); });
 }
 
 std::vector<Tensor> PlainModel::take_values() {

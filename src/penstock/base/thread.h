@@ -1,6 +1,8 @@
 // Threads that may be refused.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <future>
 #include <new>
 #include <system_error>
@@ -48,6 +50,20 @@ Result<std::future<std::invoke_result_t<Body>>> start_async(Body&& body) noexcep
   return started([&]() -> Result<std::future<std::invoke_result_t<Body>>> {
     return std::async(std::launch::async, std::forward<Body>(body));
   });
+}
+
+/// What `run` returns. Where it takes longer than `limit`, `stop` is called once, on a thread of
+/// its own, to end it; without one, as the system has none left, nothing is.
+template <typename Run>
+auto run_within(std::chrono::nanoseconds limit, const std::function<void()>& stop, const Run& run) {
+  std::promise<void> ended;
+  const auto watch = start_async([&stop, limit, over = ended.get_future()] {
+    if (over.wait_for(limit) == std::future_status::timeout) stop();
+  });
+  auto outcome = run();
+  ended.set_value();
+  if (watch) watch->wait();
+  return outcome;
 }
 
 }  // namespace penstock

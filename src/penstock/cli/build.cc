@@ -60,10 +60,13 @@ struct BuildOptions {
 /// When a build last said what it does. It may write for as long as it takes.
 class Signs {
  public:
-  void note(const std::string& what) {
+  void note() {
     const std::scoped_lock lock(mutex_);
     last_ = Patience::Clock::now();
-    writes_ = what.ends_with(tune::kWriting);
+  }
+  void note_that_it_writes() {
+    const std::scoped_lock lock(mutex_);
+    writes_ = true;
   }
   [[nodiscard]] Patience::Clock::time_point last() {
     const std::scoped_lock lock(mutex_);
@@ -251,8 +254,9 @@ Result<int> run(const BuildOptions& options) {
   to.progress = [&](const std::string& what, double share) {
     spdlog::info("{}", what);
     progress.show(static_cast<std::uint64_t>(share * 100));
-    signs.note(what);
+    signs.note();
   };
+  to.on_write = [&] { signs.note_that_it_writes(); };
   to.warn = [](const std::string& what) { spdlog::warn("{}", what); };
   const bool is_app = identify(options.model) == FileKind::kApplication;
   PENSTOCK_TRY(auto running, start_async([&] {

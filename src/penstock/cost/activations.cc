@@ -117,7 +117,8 @@ double Activations::bytes_of_all(const graph::Graph& graph, const std::vector<Te
 
 Status Activations::record(const graph::Graph& graph, backend::Backend& backend,
                            const std::vector<fs::path>& custom_ops,
-                           const graph::WeightStore* weights) {
+                           const graph::WeightStore* weights,
+                           std::optional<std::chrono::nanoseconds> longest_run) {
   const auto shown_graph = shown(graph, kept_);
   if (shown_graph.outputs.empty()) return {};
   PENSTOCK_TRY(const auto folder, make_temporary_folder());
@@ -132,7 +133,7 @@ Status Activations::record(const graph::Graph& graph, backend::Backend& backend,
         return not_found("no values").within({Where::kInput, port.name});
       inputs.push_back(&frames_[frame][static_cast<std::size_t>(at - graph.inputs.begin())]);
     }
-    PENSTOCK_CHECK_OK(model.run(inputs));
+    PENSTOCK_CHECK_OK(longest_run ? model.run(inputs, *longest_run) : model.run(inputs));
     const auto values = model.take_values();
     for (std::size_t i = 0; i < values.size(); ++i) {
       PENSTOCK_CHECK_OK(keep(frame, model.outputs()[i].name, values[i]));

@@ -1,11 +1,13 @@
 // Activations: what a network's tensors hold for the frames it is measured with.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,10 +42,11 @@ class Activations {
 
   /// Runs the frames, and keeps what each node makes too; of sizes only where a node makes one, or
   /// a tensor whose shape its type does not tell. `weights`: of the graph's, or null.
-  /// \error as the backend's
+  /// \error as the backend's; kCancelled  a frame took longer than `longest_run`, if that is given
   Status record(const graph::Graph& graph, backend::Backend& backend,
                 const std::vector<std::filesystem::path>& custom_ops,
-                const graph::WeightStore* weights = nullptr);
+                const graph::WeightStore* weights = nullptr,
+                std::optional<std::chrono::nanoseconds> longest_run = {});
 
   /// The graph with its tensors' open dimensions as they are in the first frame, where that is
   /// known; to count what a frame takes.

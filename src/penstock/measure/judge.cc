@@ -9,6 +9,7 @@
 
 #include "penstock/base/option_name.h"
 #include "penstock/device/device.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/measure/variants.h"
 #include "penstock/tensor/number.h"
 
@@ -293,24 +294,6 @@ constexpr std::chrono::nanoseconds kLeastLimit = std::chrono::seconds(3);
 constexpr std::chrono::nanoseconds kLeastLimitOfOthers = std::chrono::seconds(10);
 constexpr int kLongRun = 10;
 
-class LimitedRuns {
- public:
-  LimitedRuns(Reference& reference, std::chrono::nanoseconds limit) : reference_(reference) {
-    reference_.limit_runs(limit);
-  }
-  ~LimitedRuns() { reference_.limit_runs({}); }
-  LimitedRuns(const LimitedRuns&) = delete;
-  LimitedRuns& operator=(const LimitedRuns&) = delete;
-
- private:
-  Reference& reference_;
-};
-
-/// Whether the run was given up; the next ones are likely to be, too.
-bool is_endless(const Result<std::vector<Tensor>>& ran) {
-  return !ran && ran.error().code == Code::kCancelled;
-}
-
 }  // namespace
 
 std::string_view to_string(Finding finding) {
@@ -380,13 +363,22 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   Judge judge = unmeasured(setting.outputs, setting.tolerance);
   PENSTOCK_CHECK_OK(reference.begin_sequence());
   std::chrono::nanoseconds longest{0};
-  for (const auto& frame : setting.frames) {
-    const auto begin = std::chrono::steady_clock::now();
-    PENSTOCK_TRY(auto outputs, reference.run(frame));
-    longest = std::max(longest, std::chrono::steady_clock::now() - begin);
-    judge.expected_.push_back(kept(std::move(outputs)));
+  {
+    const LimitedRuns limited(reference, setting.longest_run);
+    for (const auto& frame : setting.frames) {
+      const auto begin = std::chrono::steady_clock::now();
+      auto outputs = reference.run(frame);
+      if (is_endless(outputs) && setting.longest_run) return endless_run(*setting.longest_run);
+      if (!outputs) return std::move(outputs).error();
+      longest = std::max(longest, std::chrono::steady_clock::now() - begin);
+      judge.expected_.push_back(kept(*std::move(outputs)));
+    }
   }
-  const LimitedRuns limited(reference, std::max(kLeastLimit, kLongRun * longest));
+  // One thread may take as many times as long as there are CPUs.
+  const auto cpus = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));
+  judge.limits_ = {std::max(kLeastLimit, kLongRun * longest),
+                   std::max(kLeastLimitOfOthers, cpus * kLongRun * longest)};
+  const LimitedRuns limited(reference, judge.limits_.changed);
   for (std::size_t i = 0; i < setting.known.size(); ++i) {
     judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
     judge.allowances_[i].constant = setting.known[i].constant;
@@ -430,9 +422,7 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
       if (is_endless(outputs)) break;
     }
   }
-  // One thread may take as many times as long as there are CPUs.
-  const auto cpus = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));
-  judge.run_others(setting, std::max(kLeastLimitOfOthers, cpus * kLongRun * longest));
+  judge.run_others(setting);
   judge.conclude();
   judge.tell_apart(setting, reference);
   return judge;
@@ -504,12 +494,12 @@ void Judge::note_run(std::size_t way, std::size_t frame, const std::vector<Tenso
   }
 }
 
-void Judge::run_others(const Setting& setting, std::chrono::nanoseconds limit) {
+void Judge::run_others(const Setting& setting) {
   for (std::size_t other = 0; other < setting.others.size(); ++other) {
     if (setting.stopped()) return;
     const auto made = setting.others[other]();
     if (!made) continue;
-    (*made)->limit_runs(limit);
+    (*made)->limit_runs(limits_.others);
     for (std::size_t f = 0; f < setting.frames.size() && !setting.stopped(); ++f) {
       const auto outputs = (*made)->run(setting.frames[f]);
       if (outputs) note_run(1 + other, f, *outputs);
@@ -575,7 +565,7 @@ void Judge::tell_apart(const Setting& setting, Reference& reference) {
   }
 }
 
-Trial::Trial(const Judge& judge) {
+Trial::Trial(const Judge& judge) : limits_(judge.limits()) {
   for (const auto& allowed : judge.allowances()) {
     outputs_.push_back({.allowed = allowed, .reason = {}, .problems = {}});
   }
@@ -636,7 +626,7 @@ void Trial::look_again(Reference& reference, std::span<const MakeReference> othe
   for (const auto& output : outputs_) {
     allowed.push_back({output.allowed.tolerance, output.allowed.rate, output.allowed.wide});
   }
-  auto jumps = look_at_jumps(kept_, allowed, reference, others);
+  auto jumps = look_at_jumps(kept_, allowed, reference, others, limits_);
   for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i].jumps = jumps[i];
 }
 

@@ -127,9 +127,11 @@ class Judge {
     std::function<bool()> stopped = [] { return false; };  ///< Nothing more is measured then.
     /// Random ones, where `frames` are all the same; one that fails is left out.
     std::span<const frames::Frame> further = {};
+    /// Of a frame as it is; what takes longer is an error.
+    Reference::Limit longest_run = {};
   };
   /// Runs each frame five times in the reference, and once in each of the others.
-  /// \error of the reference, on the frames as they are.
+  /// \error of the reference, on the frames as they are; kDeadlineExceeded: past `longest_run`.
   static Result<Judge> create(const Setting& setting, Reference& reference);
   /// By the tolerance alone: where the reference can be asked each frame only once, in turn.
   static Judge unmeasured(const std::vector<std::string>& outputs, const Tolerance& tolerance);
@@ -142,13 +144,15 @@ class Judge {
   [[nodiscard]] const std::vector<std::vector<Tensor>>& expected() const { return expected_; }
   /// By how much the reference's own rounding leaves the tolerance without its floor; 1 to 8.
   [[nodiscard]] double factor() const { return factor_; }
+  /// By the longest run of the frames as they are; of unmeasured(): none.
+  [[nodiscard]] const RunLimits& limits() const { return limits_; }
 
  private:
   void note_bf16(std::size_t frame, const std::vector<Tensor>& rounded);
   void note_half(std::size_t frame, const std::vector<Tensor>& rounded,
                  const std::vector<KnownOutput>& known);
   void note_run(std::size_t way, std::size_t frame, const std::vector<Tensor>& outputs);
-  void run_others(const Setting& setting, std::chrono::nanoseconds limit);
+  void run_others(const Setting& setting);
   void conclude();
   void tell_apart(const Setting& setting, Reference& reference);
 
@@ -167,6 +171,7 @@ class Judge {
   std::vector<std::vector<Count>> own_;  ///< Jumps by output; by change of bits, then by other.
   std::vector<Count> bf16_;              ///< Outside the tolerance by output.
   double factor_ = 1;
+  RunLimits limits_;
 };
 
 /// One pipeline before the judge. Borrows it.
@@ -192,6 +197,7 @@ class Trial {
     frames::Frame inputs;
     std::vector<Tensor> expected;
   };
+  RunLimits limits_;
   std::vector<OutputVerdict> outputs_;
   std::vector<Seen> seen_;         ///< The first frame and the last.
   std::vector<JudgedFrame> kept_;  ///< The first frames, and the first further ones that differ.

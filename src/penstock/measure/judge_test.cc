@@ -1,10 +1,13 @@
 // Verdicts on invented networks whose outputs round, jump, repeat or are random.
 #include "penstock/measure/judge.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -516,6 +519,64 @@ TEST(Judge, MeasuresNothingMoreOnceStopped) {
   const auto judge = Judge::create(setting, reference);
   ASSERT_TRUE(judge) << judge.error().message();
   EXPECT_EQ(runs, frames.size() + 2);
+}
+
+/// Never ends on frames for which `ends` does not hold: then its limit ends it, or the test fails.
+class MayNotEnd final : public Reference {
+ public:
+  using Ends = std::function<bool(const frames::Frame&)>;
+  explicit MayNotEnd(Ends ends) : ends_(std::move(ends)) {}
+  Result<std::vector<Tensor>> run(const frames::Frame& inputs) override {
+    if (ends_(inputs)) return std::vector<Tensor>{inputs[0]};
+    EXPECT_TRUE(limit_) << "nothing ends this run";
+    ++ended_;
+    return make_error(Code::kCancelled, "ended");
+  }
+  void limit_runs(Limit limit) override { limit_ = limit; }
+  [[nodiscard]] std::size_t ended() const { return ended_; }
+
+ private:
+  Ends ends_;
+  Limit limit_;
+  std::size_t ended_ = 0;
+};
+
+TEST(Judge, RefusesAFrameThatDoesNotEnd) {
+  const auto frames = some_frames();
+  MayNotEnd reference([](const auto&) { return false; });
+  Judge::Setting setting{{"y"}, {}, frames};
+  setting.longest_run = std::chrono::seconds(90);
+  const auto judge = Judge::create(setting, reference);
+  ASSERT_FALSE(judge);
+  EXPECT_EQ(judge.error().code, Code::kDeadlineExceeded);
+  EXPECT_THAT(judge.error().message(), HasSubstr("a frame did not end within 90 s"));
+  EXPECT_EQ(reference.ended(), 1U);
+}
+
+TEST(Judge, GivesUpChangedFramesThatDoNotEndInBothLooks) {
+  const auto frames = some_frames();
+  const auto is_given = [&](const frames::Frame& frame) {
+    return std::ranges::any_of(frames, [&](const auto& one) { return same_values(one, frame); });
+  };
+  MayNotEnd reference(is_given);
+  const auto make_other = [&]() -> Result<std::unique_ptr<Reference>> {
+    return std::unique_ptr<Reference>(
+        std::make_unique<MayNotEnd>([](const auto&) { return false; }));
+  };
+  Judge::Setting setting{{"y"}, {}, frames};
+  setting.others = {make_other};
+  const auto judge = Judge::create(setting, reference);
+  ASSERT_TRUE(judge) << judge.error().message();
+  Trial trial(*judge);
+  for (std::size_t f = 0; f < frames.size(); ++f) {
+    const auto wrong = floats([](auto) { return 9; });
+    const Tensor* const values[] = {&wrong};
+    trial.add(f, frames[f], values, judge->expected()[f]);
+  }
+  const auto before = reference.ended();
+  trial.look_again(reference, setting.others);
+  EXPECT_EQ(reference.ended(), before + 1) << "the second look asks no more";
+  EXPECT_EQ(trial.verdict().finding(), Finding::kWrong);
 }
 
 TEST(Judge, RefusesAnotherShapeOrType) {

@@ -150,11 +150,18 @@ std::vector<std::vector<Tensor>> faults_of(const Tensor& value, const Tensor& of
 class Look {
  public:
   Look(std::span<const JudgedFrame> frames, std::span<const Allowed> allowed, Reference& reference,
-       std::span<const MakeReference> others)
-      : frames_(frames), allowed_(allowed), reference_(reference) {
+       std::span<const MakeReference> others, const RunLimits& limits)
+      : frames_(frames),
+        allowed_(allowed),
+        reference_(reference),
+        limited_(reference, limits.changed) {
     for (const auto& make : others) {
-      if (auto other = make()) others_.push_back(*std::move(other));
+      auto other = make();
+      if (!other) continue;
+      (*other)->limit_runs(limits.others);
+      others_.push_back(*std::move(other));
     }
+    endless_.resize(1 + others_.size());
     own_.resize(allowed.size());
     found_.resize(allowed.size());
     for (std::size_t i = 0; i < own_.size(); ++i) {
@@ -197,6 +204,14 @@ class Look {
     return false;
   }
 
+  Result<std::vector<Tensor>> run(std::size_t way, Reference& reference,
+                                  const frames::Frame& frame) {
+    if (endless_[way]) return make_error(Code::kCancelled, "a run before did not end");
+    auto outputs = reference.run(frame);
+    endless_[way] = is_endless(outputs);
+    return outputs;
+  }
+
   void look_at(std::size_t f) {
     const auto& frame = frames_[f];
     const bool wide = std::ranges::all_of(allowed_, &Allowed::wide);
@@ -204,10 +219,10 @@ class Look {
     for (std::uint64_t look = 0; look < kLooks; ++look) {
       const auto changed =
           with_last_bits_changed(frame.inputs, look + 1, {.units = kUnits, .wide = wide});
-      if (!same_values(changed, frame.inputs)) note_self(look, frame, reference_.run(changed));
+      if (!same_values(changed, frame.inputs)) note_self(look, frame, run(0, reference_, changed));
     }
     for (std::size_t other = 0; other < others_.size(); ++other) {
-      const auto outputs = others_[other]->run(frame.inputs);
+      const auto outputs = run(1 + other, *others_[other], frame.inputs);
       note_self(kLooks + other, frame, outputs);
       note_other(other, frame, outputs);
     }
@@ -247,7 +262,7 @@ class Look {
   void note_narrow(const JudgedFrame& frame) {
     const auto inputs = rounded_to(DType::kBF16, frame.inputs);
     const bool same = same_values(inputs, frame.inputs);
-    const auto outputs = reference_.run(inputs);
+    const auto outputs = run(0, reference_, inputs);
     for (std::size_t i = 0; outputs && i < own_.size(); ++i) {
       const auto& right = (*outputs)[i];
       const auto rounded = same ? rounded_to(DType::kBF16, right) : right;
@@ -275,7 +290,9 @@ class Look {
   std::span<const JudgedFrame> frames_;
   std::span<const Allowed> allowed_;
   Reference& reference_;
+  const LimitedRuns limited_;
   std::vector<std::unique_ptr<Reference>> others_;
+  std::vector<bool> endless_;      ///< Of the reference, then of others_: a run was ended.
   std::vector<OwnJumps> own_;      ///< By output,
   std::vector<FoundJumps> found_;  ///< as here,
   std::vector<bool> jumped_;       ///< and of one frame: whether a disturbed reference did.
@@ -349,8 +366,9 @@ JumpVerdict judge_jumps(const FoundJumps& found, const OwnJumps& all) {
 std::vector<std::optional<JumpVerdict>> look_at_jumps(std::span<const JudgedFrame> frames,
                                                       std::span<const Allowed> allowed,
                                                       Reference& reference,
-                                                      std::span<const MakeReference> others) {
-  return Look(frames, allowed, reference, others).verdicts();
+                                                      std::span<const MakeReference> others,
+                                                      const RunLimits& limits) {
+  return Look(frames, allowed, reference, others, limits).verdicts();
 }
 
 }  // namespace penstock::measure

@@ -94,10 +94,12 @@ struct Allowed {
 
 /// Asks a reference without states, disturbed in many ways, for all frames, and judges each output
 /// that differs; none: it does not. Runs each frame 9 times in the reference, and once in each of
-/// the others; fewer where most frames that differ show no jump.
+/// the others; fewer where most frames that differ show no jump, and none any more in one of which
+/// a run was ended by its limit.
 std::vector<std::optional<JumpVerdict>> look_at_jumps(std::span<const JudgedFrame> frames,
                                                       std::span<const Allowed> allowed,
                                                       Reference& reference,
-                                                      std::span<const MakeReference> others);
+                                                      std::span<const MakeReference> others,
+                                                      const RunLimits& limits);
 
 }  // namespace penstock::measure

@@ -7,6 +7,7 @@
 
 #include "penstock/backend/plain_model.h"
 #include "penstock/base/option_name.h"
+#include "penstock/base/thread.h"
 #include "penstock/device/device.h"
 #include "penstock/measure/side.h"
 #include "penstock/measure/states.h"
@@ -33,8 +34,8 @@ backend::CompileRequest request_for(const std::filesystem::path& file, std::stri
   return request;
 }
 
-Status run_within(backend::PlainModel& model, std::span<const Tensor* const> inputs,
-                  Reference::Limit limit) {
+Status run_limited(backend::PlainModel& model, std::span<const Tensor* const> inputs,
+                   Reference::Limit limit) {
   return limit ? model.run(inputs, *limit) : model.run(inputs);
 }
 
@@ -62,7 +63,7 @@ class Whole final : public Reference {
     for (const auto i : inputs_) {
       inputs.push_back(i < frame.size() ? &frame[i] : &states_.value(i - frame.size()));
     }
-    PENSTOCK_CHECK_OK(run_within(*model_, inputs, limit_));
+    PENSTOCK_CHECK_OK(run_limited(*model_, inputs, limit_));
     const auto values = model_->take_values();
     for (std::size_t i = 0; i < written_.size(); ++i) states_.set(i, values[written_[i]]);
     std::vector<Tensor> ordered;
@@ -136,7 +137,7 @@ class Stages final : public Reference {
     for (auto& model : models_) {
       std::vector<const Tensor*> inputs;
       for (const auto& port : model.inputs()) inputs.push_back(&values[port.name]);
-      PENSTOCK_CHECK_OK(run_within(model, inputs, limit_));
+      PENSTOCK_CHECK_OK(run_limited(model, inputs, limit_));
       auto outputs = model.take_values();
       if (change_between_) outputs = with_last_bits_changed(outputs, ++changes_);
       for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -175,9 +176,9 @@ class OneAtATime final : public Reference {
       : pipeline_(std::move(pipeline)) {}
 
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
-    pipeline::FrameOptions options{.stream = stream_};
-    if (limit_) options.deadline = std::chrono::steady_clock::now() + *limit_;
-    return pipeline_->run(frame, options);
+    const pipeline::FrameOptions options{.stream = stream_};
+    const auto run = [&] { return pipeline_->run(frame, options); };
+    return limit_ ? run_within(*limit_, [this] { pipeline_->give_up(); }, run) : run();
   }
 
   void choose_stream(std::uint64_t stream) override { stream_ = stream; }

@@ -34,6 +34,34 @@ class Reference {
   virtual void limit_runs(Limit /*limit*/) {}
 };
 
+/// Of a frame that is to be measured: a run that takes longer is taken for endless.
+inline constexpr std::chrono::seconds kLongestRun(300);
+
+/// How long runs of values that nobody gave may last, on which a loop may never end.
+struct RunLimits {
+  Reference::Limit changed;  ///< Of frames that are changed, or random.
+  Reference::Limit others;   ///< Of other references.
+};
+
+/// Limits the runs of a reference while it lives. Borrows it.
+class LimitedRuns {
+ public:
+  LimitedRuns(Reference& reference, Reference::Limit limit) : reference_(reference) {
+    reference_.limit_runs(limit);
+  }
+  ~LimitedRuns() { reference_.limit_runs({}); }
+  LimitedRuns(const LimitedRuns&) = delete;
+  LimitedRuns& operator=(const LimitedRuns&) = delete;
+
+ private:
+  Reference& reference_;
+};
+
+/// Whether a limit ended the run; the next ones are likely to end so, too.
+inline bool is_endless(const Result<std::vector<Tensor>>& ran) {
+  return !ran && ran.error().code == Code::kCancelled;
+}
+
 /// Makes another run that is right as well: the engine with other settings.
 using MakeReference = std::function<Result<std::unique_ptr<Reference>>()>;
 

@@ -17,6 +17,14 @@ std::string tell_long_run(const std::string& network, std::chrono::seconds laste
                 "; an interrupt (Ctrl-C) stops the wait");
 }
 
+Error endless_run(std::chrono::nanoseconds limit) {
+  return make_error(Code::kDeadlineExceeded, "a frame did not end within ",
+                    std::chrono::duration<double>(limit).count(),
+                    " s: a loop in the network may wait for a value that the frame never gives; "
+                    "give frames that end it (",
+                    OptionName::kFrames, ")");
+}
+
 WatchedReference::WatchedReference(Reference& reference, std::function<void()> tell,
                                    Clock::duration longest)
     : reference_(reference), tell_(std::move(tell)), longest_(longest) {

@@ -18,6 +18,9 @@ namespace penstock::measure {
 /// gave the frames.
 std::string tell_long_run(const std::string& network, std::chrono::seconds lasted, bool random);
 
+/// Why a frame failed that a limit has ended. kDeadlineExceeded
+Error endless_run(std::chrono::nanoseconds limit);
+
 /// A reference that tells once, on a thread of its own, of a run that has lasted so long. Borrows.
 class WatchedReference final : public Reference {
  public:

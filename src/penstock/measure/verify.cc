@@ -23,8 +23,9 @@ class Run {
 
   Status run() {
     PENSTOCK_CHECK_OK(push_all(setting_.frames, setting_.stopped));
-    for (std::size_t i = 0; i < setting_.repeats && !ends_repeats(); ++i) {
-      if (!may_see_more(setting_.pipeline)) break;
+    for (std::size_t i = 0; i < setting_.repeats && may_see_more(setting_.pipeline); ++i) {
+      report_.cut_short = ends_repeats();
+      if (report_.cut_short) break;
       PENSTOCK_CHECK_OK(repeat_bursts());
     }
     report_.interrupted = setting_.stopped();

@@ -50,6 +50,7 @@ struct VerifyReport {
   std::uint64_t unjudged = 0;         ///< Random frames on which the reference itself fails.
   std::string why_unjudged;           ///< What the first of them says, and what to give instead.
   bool interrupted = false;           ///< Before all frames were judged.
+  bool cut_short = false;             ///< Out of time, before all bursts came that might tell more.
   std::string reference;              ///< What it was.
   std::string other_sizes;            ///< "ids=1x5": that were tried too; empty: none.
   std::vector<std::string> warnings;

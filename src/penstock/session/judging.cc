@@ -64,18 +64,20 @@ Result<measure::Judge> make_judge(const VerifyRun& of) {
     return measure::Judge::create(
         {names_of_outputs(plan), options.tolerance, frames, of.references.others(),
          known_outputs(of.package), options.stopped,
-         random ? *random : std::vector<frames::Frame>()},
+         random ? *random : std::vector<frames::Frame>(),
+         options.given.empty() ? measure::Reference::Limit(measure::kLongestRun) : std::nullopt},
         of.reference);
   };
   const bool stateless = plan.states.empty();
   PENSTOCK_TRY(const auto first,
                frames_to_try(options, plan, stateless ? kTriedFrames : kSequenceFrames));
-  if (auto judge = create(first)) return judge;
+  auto judge = create(first);
+  if (judge || judge.error().code == Code::kDeadlineExceeded) return judge;
   if (stateless && !options.stopped()) {
     PENSTOCK_TRY(auto more, frames_to_try(options, plan, kMostTried));
     const auto good = that_come_out(std::move(more), of.reference);
     if (!good.empty()) {
-      if (auto judge = create(good)) return judge;
+      if (judge = create(good); judge) return judge;
     }
   }
   return unmeasured_judge(options, plan);

@@ -271,7 +271,8 @@ class SiteBuild {
     const auto split = tune::split_options(contest_->entries()[*contest_->best()], report_,
                                            options_.build.custom_ops);
     const auto& build = options_.build;
-    say(tune::kWriting);
+    say("writing the package");
+    build.on_write();
     const auto written = split_model(graph_, split, {.streams = build.streams}, build.output,
                                      backends_, build.states);
     if (!written) return written.error();

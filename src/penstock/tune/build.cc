@@ -273,7 +273,8 @@ Result<Report> Build::run() {
   }
   std::ranges::copy(context_.notes, std::back_inserter(report.notes));
   let_go();
-  context_.say(kWriting);
+  context_.say("writing the package");
+  context_.options.on_write();
   PENSTOCK_CHECK_OK(write());
   report.seconds = context_.spent();
   report.measured_plans = context_.contest->measured();

@@ -22,9 +22,6 @@
 
 namespace penstock::tune {
 
-/// What Options::progress says, or ends with, before all that remains is to write the package.
-inline constexpr const char* kWriting = "writing the package";
-
 enum class Goal { kThroughput, kLatency };
 
 struct Options {
@@ -62,6 +59,8 @@ struct Options {
   std::function<void(const std::string&)> warn = [](const std::string&) {};
   /// What is being done, for a person, and the share of the budget that is spent.
   std::function<void(const std::string&, double)> progress = [](const std::string&, double) {};
+  /// All that remains is to write the package, however long that takes.
+  std::function<void()> on_write = [] {};
 };
 
 /// Options::most_frames, as users say it: of all stages, whose names nobody knows before, and

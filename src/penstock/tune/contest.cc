@@ -168,6 +168,8 @@ Result<bool> Contest::take_known(Entry& entry) const {
 void Contest::keep(const Entry& entry) {
   // What failed without a verdict may have failed because of what ran beside it.
   if (!entry.way.failure.empty() && entry.way.worst_ratio <= 0) return;
+  // A later build may have the time to see more.
+  if (entry.cut_short) return;
   // A row that the database does not take must not lose the run.
   (void)setting_.database.put(key_of(entry), {{entry.way.frames_per_second}, to_json(entry)});
 }
@@ -265,6 +267,7 @@ Status Contest::measure(Entry& entry, plan::Package package) {
   }
   if (judged->interrupted) return make_error(Code::kCancelled, "stopped");
   entry.unseen = judged->warnings;
+  entry.cut_short = judged->cut_short;
   const auto& verdict = judged->verdict;
   for (const auto& output : verdict.outputs) {
     const double ratio = std::min(output.worst_ratio, kMostRatio);

@@ -36,6 +36,7 @@ struct Entry {
   /// Why the judge is not sure of it: measure::Verdict::doubts().
   std::map<std::string, std::string> doubts;
   std::vector<std::string> unseen;  ///< Models that the gate did not run, each in a sentence.
+  bool cut_short = false;           ///< measure::VerifyReport::cut_short of its judge.
   bool lacks_room = false;          ///< It failed for want of room in the process, or of memory.
 };
 

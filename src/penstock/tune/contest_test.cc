@@ -22,8 +22,9 @@ struct Made {
   Error fails_to_start = {};                  ///< No message: it starts.
   int fails_after = -1;                       ///< So many measurements; -1: never.
   bool wrong = false;
-  bool open = false;   ///< The judge is not sure of it.
-  bool large = false;  ///< Stands alone in the process.
+  bool open = false;       ///< The judge is not sure of it.
+  bool cut_short = false;  ///< The judge had no time to see all of it.
+  bool large = false;      ///< Stands alone in the process.
   int stages = 1;
 };
 
@@ -79,6 +80,7 @@ class Machine final : public Runners {
       machine_.second += 1 / made_.rate(machine_.second);
       measure::VerifyReport report;
       report.frames = 1;
+      report.cut_short = made_.cut_short;
       auto& output = report.verdict.outputs.emplace_back();
       output.worst_ratio = made_.wrong ? 5 : 0.1;
       if (made_.wrong) {
@@ -565,6 +567,17 @@ TEST_F(RaceTest, WhatIsKnownBesideAPlanThatIsHereIsNotRunAgain) {
   ASSERT_GT(took, 1);
   EXPECT_DOUBLE_EQ(contest.entry_seconds(), took) << "what follows has to leave time for as much";
   EXPECT_NEAR(contest.entries()[1].score / contest.entries()[0].score, 0.7, 1e-9);
+}
+
+TEST_F(RaceTest, WhatWasJudgedInPartIsJudgedAgainByTheNextBuild) {
+  machine_.plans = {{"some", at(100)}, {"whole", at(50)}};
+  machine_.plans["some"].cut_short = true;
+  for (const int measured : {2, 1}) {
+    auto contest = this->contest();
+    enter(contest, "some");
+    enter(contest, "whole");
+    EXPECT_EQ(contest.measured(), measured);
+  }
 }
 
 TEST_F(RaceTest, WhereTheJudgeIsNotSureIsKnownOfEachPlanByItself) {

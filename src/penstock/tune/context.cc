@@ -2,9 +2,11 @@
 #include "penstock/tune/context.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "penstock/graph/import.h"
+#include "penstock/measure/reference.h"
 #include "penstock/tune/told.h"
 
 namespace penstock::tune {
@@ -18,7 +20,8 @@ constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, 
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
 constexpr double kMostBatches = 0.4;  ///< Of the budget.
 constexpr double kPatience = 4;       ///< So many times what the sure engine's trial took is no
-constexpr double kLongestSilence = 300;  ///< hang, up to these, which that engine itself has.
+/// hang, up to these, which that engine itself has.
+constexpr double kLongestSilence = std::chrono::duration<double>(measure::kLongestRun).count();
 constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
 
 }  // namespace

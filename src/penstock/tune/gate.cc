@@ -112,10 +112,11 @@ Result<Gate> Gate::create(const Setting& setting) {
     };
   }
   const auto further = frames::random_frames(package.plan.inputs, {}, kGateFrames);
-  PENSTOCK_TRY(auto judge,
-               measure::Judge::create({outputs, tolerance, inputs, in_turn, known_outputs(package),
-                                       stopped, further ? *further : measure::Ring()},
-                                      reference));
+  PENSTOCK_TRY(
+      auto judge,
+      measure::Judge::create({outputs, tolerance, inputs, in_turn, known_outputs(package), stopped,
+                              further ? *further : measure::Ring(), measure::kLongestRun},
+                             reference));
   for (auto& shaken : shaken_references(model, package, backends, {})) {
     others.push_back(std::move(shaken));
   }

@@ -258,7 +258,7 @@ Status make_gate(Context& context) {
   if (!context.options.states.empty()) PENSTOCK_CHECK_OK(take_activations(context, kPartFrames));
   PENSTOCK_TRY(const auto engine, context.backends.find("onnxruntime"));
   auto recorded = context.activations->record(context.graph, *engine, context.options.custom_ops,
-                                              context.weights.get());
+                                              context.weights.get(), measure::kLongestRun);
   // What makes random frames fail, the judge's reference tells with what to do.
   if (!recorded && !context.options.frames.empty()) {
     return std::move(recorded).error().within({Where::kWay, "reference"});

@@ -48,6 +48,7 @@ Result<measure::Ring> with_states(const Sequence& sequence, std::span<const fram
     if (!ring.empty()) {
       if (!step) {
         PENSTOCK_TRY(step, make_step(sequence));
+        step->limit_runs(measure::kLongestRun);
       }
       PENSTOCK_TRY(auto written, step->run(ring.back()));
       for (std::size_t i = 0; i < written.size(); ++i) states.set(i, std::move(written[i]));

@@ -15,6 +15,7 @@ measure::TakenFrames take_frames(const Options& options, const std::filesystem::
                                  const plan::Package& package, const backend::Registry& backends) {
   const auto reference = measure::whole_reference(model, package, backends, {});
   if (!reference) return {options.frames, {}};
+  (*reference)->limit_runs(measure::kLongestRun);
   return measure::take_frames(**reference,
                               {.frames = options.frames,
                                .names = options.frame_names,
