@@ -125,7 +125,8 @@ def split(
     max_left_behind: so many calls that hang each stage instance leaves behind (0): their frames alone fail,
         and with one more its frames are unavailable. With 0 a call that hangs ends the pipeline.
     on_error: ``"deliver"`` (default): an error is its frame's alone; ``"stop"``: the frames
-        before it finish, those behind it are cancelled, and the pipeline takes no more.
+        before it finish, those behind it are cancelled, but for what a call computes already, and the
+        pipeline takes no more.
     streams, evict: streams with states of their own at a time (1), see ``Pipeline.stream_of``; whether one
         more takes the place of that used last longest ago, instead of being refused.
     trace: keep the times of every frame, see ``Pipeline.trace``.

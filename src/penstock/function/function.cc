@@ -103,6 +103,9 @@ class Context final : public backend::Context {
     } catch (const std::exception& e) {
       return make_error(Code::kUnknown, "exception: ", e.what())
           .within({Where::kFunction, function_->name});
+    } catch (...) {
+      return make_error(Code::kUnknown, "exception of unknown type")
+          .within({Where::kFunction, function_->name});
     }
   }
 
