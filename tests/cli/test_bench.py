@@ -370,7 +370,14 @@ def endless(tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    [["verify", "p"], ["build", "endless.onnx", "-o", "built"], ["build", "app.yaml", "-o", "built"]],
+    [
+        ["verify", "p"],
+        ["verify", "p", "--inputs", "frames.npz"],
+        ["bench", "p", "--check", "--inputs", "frames.npz"],
+        ["build", "endless.onnx", "-o", "built"],
+        ["build", "endless.onnx", "-o", "built", "--inputs", "frames.npz"],
+        ["build", "app.yaml", "-o", "built"],
+    ],
 )
 def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
     well("split", endless, "-o", endless.parent / "p")
@@ -382,6 +389,8 @@ def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
         "outputs": {"y": "net.y"},
     }
     (endless.parent / "app.yaml").write_text(json.dumps(app))
+    ends, never = np.array([2000], np.float32), np.array([1], np.float32)
+    np.savez(endless.parent / "frames.npz", **{f"{i}/x": ends + i for i in range(5)}, **{"5/x": never})
     told = []
     with subprocess.Popen(
         [program, *command], cwd=endless.parent, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
@@ -397,8 +406,10 @@ def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
             watch.cancel()
             process.kill()
     (sentence,) = [line for line in told if "has not ended" in line]
-    assert "a frame has not ended for 10 s; a loop in it may wait for a value that random frames never give" in sentence
-    assert "'endless" in sentence and "(--input)" in sentence and "Ctrl-C" in sentence
+    given = "--inputs" in command
+    never = "this frame never gives" if given else "random frames never give"
+    assert f"a frame has not ended for 10 s; a loop in it may wait for a value that {never}" in sentence
+    assert "'endless" in sentence and ("(--input)" in sentence or given) and "Ctrl-C" in sentence
     assert process.wait() == 128 + signal.SIGINT
 
 

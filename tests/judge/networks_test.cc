@@ -122,7 +122,7 @@ class Subject {
             *run_of(name, {.optimize = optimize, .one_thread = !optimize})));
       });
     }
-    others.push_back(kept("noisy", noisy_reference(network_.file, package_, backends_, {})));
+    others.push_back(kept("noisy", noisy(DType::kF32)));
     return others;
   }
 
@@ -138,8 +138,9 @@ class Subject {
   }
 
   [[nodiscard]] Judge judge(const std::vector<frames::Frame>& frames) {
-    auto judge =
-        Judge::create({names_, {}, frames, others(), known_outputs(package_)}, reference());
+    Judge::Setting setting{names_, {}, frames, others(), known_outputs(package_)};
+    setting.half = kept("noisy f16", noisy(DType::kF16));
+    auto judge = Judge::create(setting, reference());
     EXPECT_TRUE(judge) << judge.error().message();
     return *std::move(judge);
   }
@@ -165,6 +166,10 @@ class Subject {
   }
 
  private:
+  [[nodiscard]] MakeReference noisy(DType type) const {
+    return noisy_reference(type, network_.file, package_, backends_, {});
+  }
+
   /// What `make` makes, made once.
   MakeReference kept(const std::string& name, const MakeReference& make) {
     return [this, name, make]() -> Result<std::unique_ptr<Reference>> {

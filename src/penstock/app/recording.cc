@@ -53,11 +53,10 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
   const auto shown = with_all_shown(written.plan);
   auto pipeline = tuning.start(shown, written.folder);
   if (!pipeline) return place_error(tuning.app, std::move(pipeline).error());
-  const auto tell = [&, told = false]() mutable {
-    if (std::exchange(told, true)) return;
+  const auto tell = measure::once([&] {
     tuning.options.warn(
         measure::tell_long_run(tuning.app.name, cost::kLongRun, tuning.options.frames.empty()));
-  };
+  });
   std::optional<Error> first;
   measure::Ring kept;
   for (const auto& frame : given) {

@@ -26,6 +26,7 @@
 #include "penstock/cli/text.h"
 #include "penstock/cli/wait_or_end.h"
 #include "penstock/cli/watching.h"
+#include "penstock/cost/profiler.h"
 #include "penstock/device/affinity.h"
 #include "penstock/device/cgroup.h"
 #include "penstock/device/device.h"
@@ -33,6 +34,7 @@
 #include "penstock/frames/source.h"
 #include "penstock/measure/rounds.h"
 #include "penstock/measure/side.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/measure/taken_frames.h"
 #include "penstock/plan/bound.h"
 #include "penstock/plan/stream_options.h"
@@ -256,11 +258,15 @@ Result<measure::Ring> given_frames(const BenchOptions& options, const Alone& alo
   TerminalLine line;
   line.show("bench  running the reference on the frames");
   constexpr double kShare = 0.2;  // Of the time that is measured.
-  auto taken = measure::take_frames(**reference, {.frames = read.frames,
-                                                  .names = read.names,
-                                                  .seconds = kShare * options.seconds,
-                                                  .least = kRing,
-                                                  .stopped = interrupted});
+  const auto tell = [&] {
+    spdlog::warn("{}", measure::tell_long_run(package.plan.model, cost::kLongRun, false));
+  };
+  measure::WatchedReference watched(**reference, tell, cost::kLongRun);
+  auto taken = measure::take_frames(watched, {.frames = read.frames,
+                                              .names = read.names,
+                                              .seconds = kShare * options.seconds,
+                                              .least = kRing,
+                                              .stopped = interrupted});
   for (const auto& note : taken.notes) spdlog::warn("--input: {}", note);
   std::ranges::move(taken.notes, std::back_inserter(report.left_out));
   return std::move(taken.frames);

@@ -10,6 +10,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/graph/draft.h"
+#include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
 
 namespace penstock::graph {
@@ -56,7 +57,6 @@ constexpr std::string_view kCounts[] = {"Floor", "Ceil", "Round", "Sign"};
 /// 1 - p is not below 0 in any engine.
 constexpr std::string_view kAtMostOne[] = {"Softmax", "Sigmoid", "HardSigmoid", "Tanh", "Erf"};
 constexpr std::int64_t kLeastOpset = 7;  ///< From which on Mul takes one size for another.
-constexpr float kLarger = 1 + 0x1p-23F, kSmaller = 1 - 0x1p-23F;
 
 template <typename Names>
 bool is_any(const Node& node, const Names& names) {
@@ -69,22 +69,29 @@ bool computes_in_steps(const Node& node) {
 }
 
 /// As many factors as the last axis of what `node` makes has elements.
-Tensor factors(const Node& node, std::int64_t size, Random& coins) {
-  auto all = Tensor::allocate(DType::kF32, {size});
-  for (auto& factor : all.as<float>()) {
-    const bool larger = coins.below(2) == 1;
-    factor = !larger ? kSmaller : is_any(node, kAtMostOne) ? 1 : kLarger;
+Tensor factors(const Node& node, DType type, std::int64_t size, Random& coins) {
+  const bool half = type == DType::kF16;
+  const double larger = is_any(node, kAtMostOne) ? 1 : 1 + (half ? 0x1p-10 : 0x1p-23);
+  const double smaller = 1 - (half ? 0x1p-11 : 0x1p-23);
+  auto all = Tensor::allocate(type, {size});
+  for (std::size_t i = 0; i < all.count(); ++i) {
+    const double factor = coins.below(2) == 1 ? larger : smaller;
+    store_bits(type, all.data(), i, bits_from_number(type, factor));
   }
   return all;
 }
 
 class Noise {
  public:
-  Noise(Graph& graph, std::uint64_t seed)
-      : graph_(graph), coins_(seed), real_(graph.values.size()), rounded_(graph.values.size()) {}
+  Noise(Graph& graph, std::uint64_t seed, DType type)
+      : graph_(graph),
+        coins_(seed),
+        type_(type),
+        real_(graph.values.size()),
+        rounded_(graph.values.size()) {}
 
   std::size_t add() {
-    for (const auto id : graph_.inputs) real_[index(id)] = is_f32(id);
+    for (const auto id : graph_.inputs) real_[index(id)] = may_be_real(id);
     auto nodes = std::exchange(graph_.nodes, {});
     for (auto& node : nodes) {
       const bool sums = is_any(node, kSums), adds = is_any(node, kAdds);
@@ -97,8 +104,9 @@ class Noise {
       const auto maker = graph_.nodes.size() - 1;
       for (std::size_t i = 0; i < graph_.nodes[maker].outputs.size(); ++i) {
         const auto id = graph_.nodes[maker].outputs[i];
-        if (id == ValueId::kNone || !is_f32(id)) continue;
+        if (id == ValueId::kNone || !may_be_real(id)) continue;
         real_[index(id)] = reads_real && !counts;
+        if (!has_type(id)) continue;
         rounded_[index(id)] = rounds || carries;
         if (rounds) multiply(maker, i);
       }
@@ -109,7 +117,11 @@ class Noise {
   }
 
  private:
-  [[nodiscard]] bool is_f32(ValueId id) const { return graph_.value(id).type.dtype == DType::kF32; }
+  [[nodiscard]] bool has_type(ValueId id) const { return graph_.value(id).type.dtype == type_; }
+  /// What is f16 may come of f32.
+  [[nodiscard]] bool may_be_real(ValueId id) const {
+    return has_type(id) || (type_ == DType::kF16 && graph_.value(id).type.dtype == DType::kF32);
+  }
   static bool reads(const Node& node, const std::vector<bool>& marked) {
     return std::ranges::any_of(
         node.inputs, [&](ValueId id) { return id != ValueId::kNone && marked[index(id)]; });
@@ -119,7 +131,8 @@ class Noise {
   /// Where these nearly cancel, its result differs by more than a last bit of its own.
   void change_inputs(Node& node) {
     for (auto& id : node.inputs) {
-      if (id == ValueId::kNone || !real_[index(id)] || rounded_[index(id)]) continue;
+      if (id == ValueId::kNone || !has_type(id)) continue;
+      if (!real_[index(id)] || rounded_[index(id)]) continue;
       const auto known = changed_.find(id);
       if (known != changed_.end()) {
         id = known->second;
@@ -130,7 +143,7 @@ class Noise {
       const auto made = add_value({.name = concat(value.name, "/changed"), .type = value.type});
       real_[index(made)] = rounded_[index(made)] = true;
       push_product(concat(value.name, "/changed"), id,
-                   factors({}, value.type.dims.back().size, coins_), made);
+                   factors({}, type_, value.type.dims.back().size, coins_), made);
       changed_.emplace(std::exchange(id, made), made);
     }
   }
@@ -142,7 +155,7 @@ class Noise {
     const auto& dims = value.type.dims;
     if (value.consumers.empty() || dims.empty() || dims.back().size < 1) return;
     Value exact{.name = concat(value.name, "/rounded"), .type = value.type};
-    auto factor = factors(graph_.nodes[maker], dims.back().size, coins_);
+    auto factor = factors(graph_.nodes[maker], type_, dims.back().size, coins_);
     const auto name = value.name;
     const auto made = add_value(std::move(exact));
     graph_.nodes[maker].outputs[output] = made;
@@ -168,6 +181,7 @@ class Noise {
 
   Graph& graph_;
   Random coins_;
+  const DType type_;
   std::vector<bool> real_;     ///< By value: computed of the network's float inputs, and no count.
   std::vector<bool> rounded_;  ///< By value: of those, what engines compute differently.
   std::map<ValueId, ValueId> changed_;  ///< By value: itself with other last bits.
@@ -176,11 +190,11 @@ class Noise {
 
 }  // namespace
 
-std::size_t add_rounding_noise(Graph& graph, std::uint64_t seed) {
+std::size_t add_rounding_noise(Graph& graph, std::uint64_t seed, DType type) {
   const auto opset = graph.info.opsets.find("");
   if (opset == graph.info.opsets.end() || opset->second < kLeastOpset) return 0;
   if (std::ranges::any_of(graph.nodes, computes_in_steps)) return 0;
-  return Noise(graph, seed).add();
+  return Noise(graph, seed, type).add();
 }
 
 }  // namespace penstock::graph

@@ -57,6 +57,19 @@ TEST(NoiseTest, FactorsAreOneUnitFromOneAndOfEachElementItsOwn) {
   EXPECT_LT(std::ranges::min(of_softmax), 1);
 }
 
+TEST(NoiseTest, ChangesWhatIsRoundedInF16) {
+  auto graph = import_text(with_header(R"(g (float[2,8] x, float[8,64] v) => (float[2,64] y) {
+    h = Cast<to = 10>(x)  w = Cast<to = 10>(v)  p = MatMul(h, w)  s = Exp(p)  y = Cast<to = 1>(s) })"));
+  const auto count = add_rounding_noise(graph, 1, DType::kF16);
+  EXPECT_EQ(count, 4U);  // What the product reads, it, and the powers.
+  const auto& factors = *graph.value(*graph.find_value("s/noise")).constant;
+  ASSERT_EQ(factors.dtype(), DType::kF16);
+  const auto bits = factors.as<std::uint16_t>();
+  const auto larger = std::ranges::count(bits, 0x3C01), smaller = std::ranges::count(bits, 0x3BFF);
+  EXPECT_EQ(larger + smaller, 64);
+  EXPECT_GT(std::min(larger, smaller), 16);
+}
+
 TEST(NoiseTest, LeavesWhatCountsAsItIs) {
   auto graph = import_text(with_header(R"(g (float[2,8] x, float[8,4] w) => (float[2,4] y) {
     p = MatMul(x, w)  whole = Floor(p)  next = Add(whole, whole)  y = Neg(next) })"));

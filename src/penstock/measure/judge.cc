@@ -406,6 +406,15 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
       if (rounded) judge.note_half(f, *rounded, setting.known);
       if (is_endless(rounded)) break;
     }
+    if (setting.half && !setting.stopped()) {
+      const auto noisy = setting.half();
+      if (noisy) (*noisy)->limit_runs(judge.limits_.others);
+      for (std::size_t f = 0; noisy && f < frames.size() && !setting.stopped(); ++f) {
+        const auto outputs = (*noisy)->run(frames[f]);
+        if (outputs) judge.note_half(f, *outputs, setting.known);
+        if (is_endless(outputs)) break;
+      }
+    }
   }
   const bool wide = std::ranges::all_of(judge.allowances_, &Allowance::wide);
   for (std::uint64_t change = 0; change < kChanges; ++change) {

@@ -28,8 +28,9 @@ namespace penstock::measure {
 /// A value within `tolerance` is right. The floor of it is eight times the largest error that the
 /// reference makes itself where its inputs change in the last bits and where its engine's settings
 /// change, and at most half of what bf16 gives; and no less than what its last function rounds,
-/// where that is known, nor, where the network computes in f16, than three times what that gives:
-/// an engine may keep more digits between two nodes. A larger difference of the reference from
+/// where that is known, nor, where the network computes in f16, than three times what that gives
+/// (inputs in f16, or last bits of f16 changed on the way): an engine may keep more digits between
+/// two nodes. A larger difference of the reference from
 /// itself is no rounding: a value jumped, as an integer, a NaN or an index does. How often that
 /// happens is a rate, and so many values may lie outside, 1 % at most: here and there, and no
 /// further than jumps go. Where they are a whole frame's, or lie further, the second look decides.
@@ -129,6 +130,9 @@ class Judge {
     std::span<const frames::Frame> further = {};
     /// Of a frame as it is; what takes longer is an error.
     Reference::Limit longest_run = {};
+    /// With what is computed in f16 changed in the last bit; asked where KnownOutput::half. Or
+    /// null.
+    MakeReference half = nullptr;
   };
   /// Runs each frame five times in the reference, and once in each of the others.
   /// \error of the reference, on the frames as they are; kDeadlineExceeded: past `longest_run`.

@@ -1,6 +1,7 @@
 // A thread sleeps until a run has lasted too long, or all runs are over.
 #include "penstock/measure/slow_runs.h"
 
+#include <memory>
 #include <utility>
 
 #include "penstock/base/option_name.h"
@@ -17,12 +18,22 @@ std::string tell_long_run(const std::string& network, std::chrono::seconds laste
                 "; an interrupt (Ctrl-C) stops the wait");
 }
 
+std::function<void()> once(std::function<void()> tell) {
+  return [tell = std::move(tell), told = std::make_shared<std::once_flag>()] {
+    std::call_once(*told, tell);
+  };
+}
+
 Error endless_run(std::chrono::nanoseconds limit) {
   return make_error(Code::kDeadlineExceeded, "a frame did not end within ",
                     std::chrono::duration<double>(limit).count(),
                     " s: a loop in the network may wait for a value that the frame never gives; "
                     "give frames that end it (",
                     OptionName::kFrames, ")");
+}
+
+bool is_endless_run(const Error& error) {
+  return error.code == Code::kDeadlineExceeded && error.places.empty();
 }
 
 WatchedReference::WatchedReference(Reference& reference, std::function<void()> tell,

@@ -18,8 +18,13 @@ namespace penstock::measure {
 /// gave the frames.
 std::string tell_long_run(const std::string& network, std::chrono::seconds lasted, bool random);
 
+/// `tell`, but once however often it is called. Any thread.
+std::function<void()> once(std::function<void()> tell);
+
 /// Why a frame failed that a limit has ended. kDeadlineExceeded
 Error endless_run(std::chrono::nanoseconds limit);
+/// Whether endless_run() made it: a stage's deadline names the stage.
+bool is_endless_run(const Error& error);
 
 /// A reference that tells once, on a thread of its own, of a run that has lasted so long. Borrows.
 class WatchedReference final : public Reference {

@@ -9,6 +9,7 @@
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/measure/bursts.h"
+#include "penstock/measure/slow_runs.h"
 
 namespace penstock::measure {
 namespace {
@@ -98,8 +99,22 @@ class Run {
     }
   }
 
+  Result<std::optional<pipeline::Output>> pop() {
+    auto& pipeline = setting_.pipeline;
+    if (!setting_.on_long_run) return pipeline.pop();
+    const auto is_late = [](const auto& popped) {
+      return !popped && popped.error().code == Code::kDeadlineExceeded;
+    };
+    auto popped = pipeline.pop(setting_.long_run);
+    if (!is_late(popped)) return popped;
+    setting_.on_long_run();
+    popped = pipeline.pop(kLongestRun - setting_.long_run);
+    if (is_late(popped)) return endless_run(kLongestRun);
+    return popped;
+  }
+
   Status judge_next() {
-    PENSTOCK_TRY(const auto popped, setting_.pipeline.pop());
+    PENSTOCK_TRY(const auto popped, pop());
     if (!popped) return internal_error("verify: the pipeline ended with frames in flight");
     if (setting_.ends_at_failure && !popped->ok()) return popped->error();
     const auto [inputs, stream] = std::move(waiting_.front());

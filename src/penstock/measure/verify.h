@@ -1,6 +1,7 @@
 // Frames through a pipeline, each judged by the reference.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -38,6 +39,10 @@ struct Verification {
   bool random = true;              ///< Nobody gave the frames: then they may be at fault.
   bool ends_at_failure = false;  ///< By the error of the first frame of the pipeline's that fails.
   std::function<bool()> stopped = [] { return false; };
+  /// Told where no frame has come out for so long; then the pipeline has until kLongestRun. Null:
+  /// it has the patience of a pop.
+  std::function<void()> on_long_run = nullptr;
+  std::chrono::nanoseconds long_run = kLongestRun;
   std::function<void(std::uint64_t judged)> progress = [](std::uint64_t) {};
 };
 

@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/cost/profiler.h"
 #include "penstock/measure/bursts.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/measure/variants.h"
 #include "penstock/plan/bound.h"
 #include "penstock/session/known_outputs.h"
@@ -61,18 +63,17 @@ Result<measure::Judge> make_judge(const VerifyRun& of) {
   const auto& plan = of.package.plan;
   const auto random = frames::random_frames(plan.inputs, options.random, kTriedFrames);
   const auto create = [&](const std::vector<frames::Frame>& frames) {
-    return measure::Judge::create(
-        {names_of_outputs(plan), options.tolerance, frames, of.references.others(),
-         known_outputs(of.package), options.stopped,
-         random ? *random : std::vector<frames::Frame>(),
-         options.given.empty() ? measure::Reference::Limit(measure::kLongestRun) : std::nullopt},
-        of.reference);
+    return measure::Judge::create({names_of_outputs(plan), options.tolerance, frames,
+                                   of.references.others(), known_outputs(of.package),
+                                   options.stopped, random ? *random : std::vector<frames::Frame>(),
+                                   measure::kLongestRun, of.references.with_half_noise()},
+                                  of.reference);
   };
   const bool stateless = plan.states.empty();
   PENSTOCK_TRY(const auto first,
                frames_to_try(options, plan, stateless ? kTriedFrames : kSequenceFrames));
   auto judge = create(first);
-  if (judge || judge.error().code == Code::kDeadlineExceeded) return judge;
+  if (judge || measure::is_endless_run(judge.error())) return judge;
   if (stateless && !options.stopped()) {
     PENSTOCK_TRY(auto more, frames_to_try(options, plan, kMostTried));
     const auto good = that_come_out(std::move(more), of.reference);
@@ -110,6 +111,8 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
        .bound = plan::names_of_bound(plan.bound_inputs),
        .random = options.given.empty(),
        .stopped = options.stopped,
+       .on_long_run = of.on_long_run,
+       .long_run = cost::kLongRun,
        .progress = [&](auto done) { options.progress(std::min(done, frames), frames); }});
 }
 

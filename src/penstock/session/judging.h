@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "penstock/base/result.h"
 #include "penstock/measure/judge.h"
@@ -22,6 +23,7 @@ struct VerifyRun {
   const VerifyOptions& options;
   const References& references;
   measure::Reference& reference;
+  std::function<void()> on_long_run;  ///< As measure::Verification has it.
 };
 
 /// Measured, without states on frames that the reference takes; or by the tolerance alone where it

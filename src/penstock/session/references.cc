@@ -37,7 +37,8 @@ std::vector<measure::MakeReference> References::others() const {
         [this, optimized] { return make({.optimize = optimized, .one_thread = true}); });
   }
   if (!whole_.empty()) {
-    all.push_back(noisy_reference(whole_, package_, backends_, {.optimize = optimized}));
+    all.push_back(
+        noisy_reference(DType::kF32, whole_, package_, backends_, {.optimize = optimized}));
   }
   // Not where the whole model is the reference: what is judged is no witness for itself.
   if (why_.empty() && options_.model.empty() && package_.plan.stages.size() > 1) {
@@ -45,6 +46,12 @@ std::vector<measure::MakeReference> References::others() const {
         [this, optimized] { return make({.optimize = optimized, .change_between = true}); });
   }
   return all;
+}
+
+measure::MakeReference References::with_half_noise() const {
+  if (whole_.empty()) return nullptr;
+  return noisy_reference(DType::kF16, whole_, package_, backends_,
+                         {.optimize = options_.optimized});
 }
 
 std::vector<measure::MakeReference> References::for_second_look() const {

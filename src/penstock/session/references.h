@@ -32,6 +32,10 @@ class References {
   /// The others that are right as well.
   [[nodiscard]] std::vector<measure::MakeReference> others() const;
 
+  /// With what it computes in f16 changed in the last bit: Judge::Setting::half. Null: there is
+  /// none.
+  [[nodiscard]] measure::MakeReference with_half_noise() const;
+
   /// What is asked too about a frame that differs: Trial::look_again().
   [[nodiscard]] std::vector<measure::MakeReference> for_second_look() const;
 

@@ -148,16 +148,16 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
   return all;
 }
 
-measure::MakeReference noisy_reference(const std::filesystem::path& model,
+measure::MakeReference noisy_reference(DType type, const std::filesystem::path& model,
                                        const plan::Package& package,
                                        const backend::Registry& backends,
                                        const measure::ReferenceSettings& settings,
                                        const graph::WeightStore* weights) {
-  return [model, &package, &backends, settings,
+  return [type, model, &package, &backends, settings,
           weights]() -> Result<std::unique_ptr<measure::Reference>> {
     PENSTOCK_TRY(const auto noisy,
-                 changed_copy(model, package, backends, weights, [](graph::Graph& graph) {
-                   return graph::add_rounding_noise(graph, kNoiseSeed);
+                 changed_copy(model, package, backends, weights, [type](graph::Graph& graph) {
+                   return graph::add_rounding_noise(graph, kNoiseSeed, type);
                  }));
     return measure::whole_reference(noisy.file, package, backends, settings);
   };

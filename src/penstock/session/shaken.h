@@ -28,13 +28,13 @@ std::vector<measure::MakeReference> shaken_references(const std::filesystem::pat
                                                       const backend::Registry& backends,
                                                       const measure::ReferenceSettings& settings);
 
-/// The whole model with what it computes in f32 changed in the last bit behind each node that
-/// rounds: see graph::add_rounding_noise(). Where a network subtracts what is almost equal, as a
-/// normalisation of a small signal on a large offset does, two right engines are far apart, and
-/// changed inputs show nothing of it. Making it fails where nothing is changed, and as that of the
-/// others does. What it refers to outlives it. `weights`: as in WriteOptions; else the model's
-/// constants stand in a temporary folder once more.
-measure::MakeReference noisy_reference(const std::filesystem::path& model,
+/// The whole model with what it computes in `type`, f32 or f16, changed in the last bit behind each
+/// node that rounds: see graph::add_rounding_noise(). Where a network subtracts what is almost
+/// equal, as a normalisation of a small signal on a large offset does, two right engines are far
+/// apart, and changed inputs show nothing of it. Making it fails where nothing is changed, and as
+/// that of the others does. What it refers to outlives it. `weights`: as in WriteOptions; else the
+/// model's constants stand in a temporary folder once more.
+measure::MakeReference noisy_reference(DType type, const std::filesystem::path& model,
                                        const plan::Package& package,
                                        const backend::Registry& backends,
                                        const measure::ReferenceSettings& settings,

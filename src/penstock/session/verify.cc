@@ -139,14 +139,12 @@ Result<measure::VerifyReport> verify(Opened& opened, VerifyOptions options,
   }
   const References references(options, whole.file, why, opened.package, settings, backends);
   PENSTOCK_TRY(const auto made, references.make({.optimize = options.optimized}));
-  std::function<void()> tell;
-  if (settings.warn) {
-    tell = [&] {
-      settings.warn(measure::tell_long_run(plan.model, cost::kLongRun, options.given.empty()));
-    };
-  }
+  const auto tell = measure::once([&] {
+    if (!settings.warn) return;
+    settings.warn(measure::tell_long_run(plan.model, cost::kLongRun, options.given.empty()));
+  });
   measure::WatchedReference reference(*made, tell, cost::kLongRun);
-  const VerifyRun usual{*opened.pipeline, opened.package, options, references, reference};
+  const VerifyRun usual{*opened.pipeline, opened.package, options, references, reference, tell};
   auto judge = unmeasured_judge(options, plan);
   // What a function keeps from frame to frame begins once for each pipeline.
   const bool repeats = why.empty() || std::ranges::none_of(plan.stages, &plan::Stage::stateful);

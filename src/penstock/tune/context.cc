@@ -7,6 +7,8 @@
 
 #include "penstock/graph/import.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/slow_runs.h"
+#include "penstock/tune/describe.h"
 #include "penstock/tune/told.h"
 
 namespace penstock::tune {
@@ -33,7 +35,11 @@ Context::Context(const graph::Graph& network, const Options& asked,
       backends(registry),
       database(costs),
       budget(asked.budget_seconds, asked.begin),
-      shortlist(budget) {}
+      shortlist(budget),
+      tell_long_run(measure::once([this] {
+        options.warn(
+            measure::tell_long_run(model_name(graph), cost::kLongRun, options.frames.empty()));
+      })) {}
 
 std::string Context::budget_text() const {
   const auto seconds = options.budget_seconds;

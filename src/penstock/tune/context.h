@@ -1,6 +1,7 @@
 // Context: what the steps of a build share, and how they share its time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -104,6 +105,8 @@ struct Context {
   cost::Database& database;
   const Budget budget;
   Shortlist shortlist;
+  /// Tells that a frame has not ended for cost::kLongRun; but once. Any thread.
+  const std::function<void()> tell_long_run;
   std::vector<device::Device> devices;     ///< Of CPUs.
   std::vector<std::string> kinds;          ///< Of the devices.
   std::vector<Accelerators> accelerators;  ///< Beside the CPUs, those that are alike together.

@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "penstock/cost/profiler.h"
 #include "penstock/frames/random.h"
 #include "penstock/measure/bursts.h"
 #include "penstock/measure/reference.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/measure/states.h"
 #include "penstock/measure/variants.h"
 #include "penstock/session/known_outputs.h"
@@ -88,7 +90,7 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference re
 
 Result<Gate> Gate::create(const Setting& setting) {
   const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone, weights,
-               out_of_time] = setting;
+               out_of_time, on_long_run] = setting;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
   const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
   measure::Ring inputs(ring.begin(), ring.begin() + last);
@@ -100,23 +102,28 @@ Result<Gate> Gate::create(const Setting& setting) {
   };
   std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
   if (optimized) others.emplace_back(run_of({.optimize = true}));
-  others.push_back(noisy_reference(model, package, backends, {}, weights));
+  others.push_back(noisy_reference(DType::kF32, model, package, backends, {}, weights));
   const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());
-  auto in_turn = others;
-  for (std::size_t i = 0; alone && i < others.size(); ++i) {
-    in_turn[i] = [&reference, other = others[i]] {
+  const auto in_turn_with = [&reference, alone](measure::MakeReference other) {
+    if (!alone) return other;
+    return measure::MakeReference([&reference, other = std::move(other)] {
       reference.rest();
       return other();
-    };
-  }
+    });
+  };
+  auto in_turn = others;
+  for (auto& other : in_turn) other = in_turn_with(std::move(other));
+  measure::WatchedReference watched(reference, on_long_run, cost::kLongRun);
   const auto further = frames::random_frames(package.plan.inputs, {}, kGateFrames);
   PENSTOCK_TRY(
       auto judge,
-      measure::Judge::create({outputs, tolerance, inputs, in_turn, known_outputs(package), stopped,
-                              further ? *further : measure::Ring(), measure::kLongestRun},
-                             reference));
+      measure::Judge::create(
+          {outputs, tolerance, inputs, in_turn, known_outputs(package), stopped,
+           further ? *further : measure::Ring(), measure::kLongestRun,
+           in_turn_with(noisy_reference(DType::kF16, model, package, backends, {}, weights))},
+          watched));
   for (auto& shaken : shaken_references(model, package, backends, {})) {
     others.push_back(std::move(shaken));
   }

@@ -45,6 +45,7 @@ class Gate {
     bool one_at_a_time = false;
     const graph::WeightStore* weights = nullptr;  ///< Of the model; outlives the gate. Null: none.
     std::function<bool()> out_of_time = [] { return false; };  ///< For bursts to come once more.
+    std::function<void()> on_long_run = nullptr;  ///< Told where a frame has not ended for long.
   };
   static Result<Gate> create(const Setting& setting);
 

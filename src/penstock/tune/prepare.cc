@@ -221,7 +221,8 @@ Status settle_frames(Context& context) {
   if (context.options.frames.empty()) return {};
   if (context.is_one_at_a_time()) context.profiler->rest();
   context.say("running the reference on the frames");
-  auto taken = take_frames(context.options, context.file.file, context.whole, context.backends);
+  auto taken = take_frames(context.options, context.file.file, context.whole, context.backends,
+                           context.tell_long_run);
   for (const auto& note : taken.notes) context.options.warn(note);
   context.notes.insert(context.notes.end(), taken.notes.begin(), taken.notes.end());
   if (taken.frames.size() == context.options.frames.size()) return {};
@@ -237,11 +238,7 @@ Status start_profiler(Context& context) {
                                      !context.accelerators.empty());
   settings.stop = context.options.stopped;
   settings.warn = context.options.warn;
-  settings.on_long_run = [&context, told = false]() mutable {
-    if (std::exchange(told, true)) return;
-    context.options.warn(measure::tell_long_run(model_name(context.graph), cost::kLongRun,
-                                                context.options.frames.empty()));
-  };
+  settings.on_long_run = context.tell_long_run;
   settings.weights = context.weights.get();
   settings.activations = &*context.activations;
   settings.on_progress = [&context](std::size_t, std::size_t, const cost::Part& part) {
@@ -255,19 +252,11 @@ Status start_profiler(Context& context) {
 Status make_gate(Context& context) {
   context.say("running the reference");
   if (context.is_one_at_a_time()) context.profiler->rest();
-  if (!context.options.states.empty()) PENSTOCK_CHECK_OK(take_activations(context, kPartFrames));
-  PENSTOCK_TRY(const auto engine, context.backends.find("onnxruntime"));
-  auto recorded = context.activations->record(context.graph, *engine, context.options.custom_ops,
-                                              context.weights.get(), measure::kLongestRun);
-  // What makes random frames fail, the judge's reference tells with what to do.
-  if (!recorded && !context.options.frames.empty()) {
-    return std::move(recorded).error().within({Where::kWay, "reference"});
-  }
   auto tolerance = Tolerance::of(context.options.tolerance.value_or(Tolerance().relative));
   auto gate = Gate::create({context.file.file, context.whole, context.ring, context.backends,
                             context.simple->runs("onnxruntime"), tolerance, context.options.stopped,
                             context.is_one_at_a_time(), context.weights.get(),
-                            [&context] { return context.must_compare(); }});
+                            [&context] { return context.must_compare(); }, context.tell_long_run});
   if (context.options.stopped())
     return make_error(Code::kCancelled, "stopped before any plan was measured");
   if (!gate && gate.error().find(Where::kWay) == nullptr) {
@@ -280,6 +269,19 @@ Status make_gate(Context& context) {
   context.parts->check_within(tolerance);
   for (auto& alike : context.accelerators) alike.parts->check_within(tolerance);
   return {};
+}
+
+/// What the nodes make of frames that parts are timed on. \pre  make_gate()
+Status record_activations(Context& context) {
+  if (!context.options.states.empty()) PENSTOCK_CHECK_OK(take_activations(context, kPartFrames));
+  PENSTOCK_TRY(const auto engine, context.backends.find(kSureEngine));
+  const bool random = context.options.frames.empty();
+  const auto longest = random ? context.gate->judge().limits().changed : measure::kLongestRun;
+  auto recorded = context.activations->record(context.graph, *engine, context.options.custom_ops,
+                                              context.weights.get(), longest);
+  // On random frames parts are timed on what is known without.
+  if (recorded || random) return {};
+  return std::move(recorded).error().within({Where::kWay, "reference"});
 }
 
 /// By what trying the simple ways took.
@@ -315,6 +317,7 @@ Status try_simple(Context& context) {
   const double ready = context.spent();
   const double first = checked - before + ready - settled;
   PENSTOCK_CHECK_OK(make_gate(context));
+  PENSTOCK_CHECK_OK(record_activations(context));
   const double between = context.spent();
   // Where the database knew the trials, this tells what compiling takes.
   context.shortlist.tried(kSureEngine, (between - ready) / kGateStarts);
