@@ -413,6 +413,22 @@ def test_a_frame_that_does_not_end_is_told(program, well, endless, command):
     assert process.wait() == 128 + signal.SIGINT
 
 
+def test_random_frames_that_never_end_in_an_application_are_given_up(penstock, well, endless):
+    share = {"ready": "softmax", "options": {"shape": [1]}, "inputs": {"scores": "net.y"}}
+    app = {
+        "penstock_app": 1,
+        "inputs": {"x": "f32[1]"},
+        "nodes": {"net": {"network": endless.name, "inputs": {"x": "x"}}, "share": share},
+        "outputs": {"y": "net.y", "share": "share.probabilities"},
+    }
+    (endless.parent / "app.yaml").write_text(json.dumps(app))
+    np.savez(endless.parent / "same.npz", **{f"{i}/x": np.array([2000], np.float32) for i in range(2)})
+    well("split", "app.yaml", "-o", "p")
+    outcome = penstock("verify", "p", "--inputs", "same.npz")  # Others, which nobody gave, are tried beside these.
+    assert outcome.code == 3, outcome
+    assert "all frames are the same" in outcome.err
+
+
 def test_a_machine_that_is_not_here_is_not_measured(penstock, package):
     outcome = penstock("bench", package, env={"HWLOC_SYNTHETIC": "core:4 pu:1"})
     assert outcome.code == 1

@@ -72,6 +72,7 @@ Result<measure::Judge> Race::make_judge() {
     expected_ = judge.expected();
     return judge;
   }
+  reference->limit_runs(measure::kLongestRun);
   for (const auto& frame : ring_) {
     PENSTOCK_TRY(expected_.emplace_back(), reference->run(frame));
   }

@@ -63,12 +63,15 @@ Result<Recording> record(const Tuning& tuning, const plan::Package& written,
     if (tuning.options.stopped()) return stopped_early();
     auto outputs = run_within(cost::kLongRun, tell, [&] {
       return run_within(
-          measure::kLongestRun, [&] { (*pipeline)->give_up(); },
+          measure::kLongestRun, [&] { (*pipeline)->cancel(); },
           [&] { return (*pipeline)->run(frame); });
     });
+    if (tuning.options.stopped()) return stopped_early();
+    const bool endless = measure::is_endless(outputs);
+    if (endless) outputs = measure::endless_run(measure::kLongestRun);
     if (!outputs) {
-      if (measure::is_endless(outputs)) outputs = measure::endless_run(measure::kLongestRun);
       if (!first) first = std::move(outputs).error();
+      if (endless) break;  // The pipeline has ended.
       continue;
     }
     kept.push_back(frame);

@@ -176,9 +176,9 @@ class Look {
       for (std::size_t f = 0; f < frames_.size(); ++f) {
         if (differs(frames_[f]) != differing) continue;
         look_at(f);
-        if (!may_jump()) break;
+        if (endless_[0] || !may_jump()) break;
       }
-      if (!may_jump()) break;
+      if (endless_[0] || !may_jump()) break;
     }
     std::vector<std::optional<JumpVerdict>> all(own_.size());
     for (std::size_t i = 0; i < own_.size(); ++i) {
@@ -227,6 +227,7 @@ class Look {
       note_other(other, frame, outputs);
     }
     note_narrow(frame);
+    if (endless_[0]) return;  // Nothing says whether the reference jumps in it.
     for (std::size_t i = 0; i < own_.size(); ++i) {
       const auto& found = frame.found[i];
       found_[i].all.add(found, has_size(frame.expected[i]));

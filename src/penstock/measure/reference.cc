@@ -2,6 +2,7 @@
 #include "penstock/measure/reference.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -170,27 +171,44 @@ class Stages final : public Reference {
   States states_;
 };
 
+/// A run that its limit ends takes the pipeline along; the next one starts another.
 class OneAtATime final : public Reference {
  public:
-  explicit OneAtATime(std::unique_ptr<pipeline::Pipeline> pipeline)
-      : pipeline_(std::move(pipeline)) {}
+  using Start = std::function<Result<std::unique_ptr<pipeline::Pipeline>>()>;
+  static Result<std::unique_ptr<Reference>> create(Start start) {
+    auto made = std::make_unique<OneAtATime>(std::move(start));
+    PENSTOCK_CHECK_OK(made->start());
+    return std::unique_ptr<Reference>(std::move(made));
+  }
+  explicit OneAtATime(Start start) : start_(std::move(start)) {}
 
   Result<std::vector<Tensor>> run(const frames::Frame& frame) override {
-    const pipeline::FrameOptions options{.stream = stream_};
-    const auto run = [&] { return pipeline_->run(frame, options); };
-    return limit_ ? run_within(*limit_, [this] { pipeline_->give_up(); }, run) : run();
+    PENSTOCK_CHECK_OK(start());
+    const auto run = [&] { return pipeline_->run(frame, {.stream = stream_}); };
+    if (!limit_) return run();
+    auto outputs = run_within(*limit_, [this] { pipeline_->cancel(); }, run);
+    if (is_endless(outputs)) pipeline_.reset();
+    return outputs;
   }
 
   void choose_stream(std::uint64_t stream) override { stream_ = stream; }
 
   Status begin_sequence() override {
     stream_ = 0;
-    return pipeline_->reset_states();
+    return pipeline_ ? pipeline_->reset_states() : Status();
   }
 
   void limit_runs(Limit limit) override { limit_ = limit; }
 
  private:
+  Status start() {
+    if (!pipeline_) {
+      PENSTOCK_TRY(pipeline_, start_());
+    }
+    return {};
+  }
+
+  const Start start_;
   Limit limit_;
   std::uint64_t stream_ = 0;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
@@ -265,9 +283,13 @@ Result<std::unique_ptr<Reference>> one_at_a_time(const plan::Package& package,
   auto plain = options;
   std::erase_if(plain.backend_options,
                 [](const auto& one) { return one.first != plan::kRemoteBackend; });
-  auto pipeline = pipeline::Pipeline::start(plan, package.folder, backends, plain);
-  if (!pipeline) return std::move(pipeline).error().within({Where::kWay, "reference"});
-  return std::unique_ptr<Reference>(std::make_unique<OneAtATime>(*std::move(pipeline)));
+  return OneAtATime::create(
+      [plan = std::move(plan), folder = package.folder, &backends,
+       plain = std::move(plain)]() -> Result<std::unique_ptr<pipeline::Pipeline>> {
+        auto pipeline = pipeline::Pipeline::start(plan, folder, backends, plain);
+        if (!pipeline) return std::move(pipeline).error().within({Where::kWay, "reference"});
+        return pipeline;
+      });
 }
 
 }  // namespace penstock::measure

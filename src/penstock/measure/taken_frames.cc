@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "penstock/measure/slow_runs.h"
+
 namespace penstock::measure {
 namespace {
 
@@ -16,16 +18,23 @@ std::string name_of(const GivenFrames& given, std::size_t frame) {
 }  // namespace
 
 TakenFrames take_frames(Reference& reference, const GivenFrames& given) {
+  const LimitedRuns limited(reference, kLongestRun);
   const auto begin = std::chrono::steady_clock::now();
   const auto count = given.frames.size();
   TakenFrames taken;
   std::size_t asked = 0, refused = 0;
+  bool too_long = false;  // For all of them.
   for (; asked < count && !given.stopped(); ++asked) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    if (taken.frames.size() >= given.least && spent.count() > given.seconds) break;
+    too_long = taken.frames.size() >= given.least && spent.count() > given.seconds;
+    if (too_long) break;
     const auto outputs = reference.run(given.frames[asked]);
     if (outputs) {
       taken.frames.push_back(given.frames[asked]);
+    } else if (is_endless(outputs)) {
+      taken.notes.push_back(concat(name_of(given, asked), " is left out, and those behind it: ",
+                                   endless_run(kLongestRun).message()));
+      break;
     } else if (++refused <= kNamedFrames) {
       taken.notes.push_back(
           concat(name_of(given, asked),
@@ -36,7 +45,7 @@ TakenFrames take_frames(Reference& reference, const GivenFrames& given) {
   if (refused > kNamedFrames) {
     taken.notes.push_back(concat("so are ", refused - kNamedFrames, " further frames"));
   }
-  if (asked < count && !given.stopped()) {
+  if (too_long && !given.stopped()) {
     taken.notes.push_back(concat("of ", count, " frames the first ", asked,
                                  " are used: the reference takes too long for more of them"));
   }

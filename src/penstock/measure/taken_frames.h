@@ -25,8 +25,9 @@ struct GivenFrames {
   std::function<bool()> stopped = [] { return false; };
 };
 
-/// Runs the reference on each frame. One that is left out leaves the states as they are. Where all
-/// are refused, all are taken, and what measures them tells why.
+/// Runs the reference on each frame, none of them for longer than kLongestRun. One that is left out
+/// leaves the states as they are. Where all are refused, all are taken, and what measures them
+/// tells why.
 TakenFrames take_frames(Reference& reference, const GivenFrames& given);
 
 }  // namespace penstock::measure

@@ -48,10 +48,13 @@ Result<std::vector<frames::Frame>> frames_to_try(const VerifyOptions& options,
 /// The first kTriedFrames on which the reference does not fail.
 std::vector<frames::Frame> that_come_out(std::vector<frames::Frame> frames,
                                          measure::Reference& reference) {
+  const measure::LimitedRuns limited(reference, measure::kLongestRun);
   std::vector<frames::Frame> good;
   for (auto& frame : frames) {
     if (good.size() == kTriedFrames) break;
-    if (reference.run(frame)) good.push_back(std::move(frame));
+    const auto ran = reference.run(frame);
+    if (measure::is_endless(ran)) break;
+    if (ran) good.push_back(std::move(frame));
   }
   return good;
 }
@@ -93,6 +96,7 @@ Result<measure::VerifyReport> judge_frames(const VerifyRun& of, const measure::J
   const auto& options = of.options;
   const auto& plan = of.package.plan;
   const auto streams = measure::streams_in_turn(of.pipeline);
+  const measure::LimitedRuns limited(of.reference, measure::kLongestRun);
   return measure::verify(
       {.pipeline = of.pipeline,
        .reference = of.reference,

@@ -12,6 +12,8 @@
 
 #include "penstock/base/option_name.h"
 #include "penstock/frames/random.h"
+#include "penstock/measure/reference.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/session/judging.h"
 #include "penstock/tensor/number.h"
 
@@ -118,9 +120,12 @@ Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& 
   package.plan.inputs = *std::move(inputs);
   auto options = usual.options;
   options.progress = [](std::uint64_t, std::uint64_t) {};
-  const VerifyRun other{usual.pipeline, package, options, usual.references, usual.reference};
-  PENSTOCK_TRY(const auto judge, make_judge(other));
-  if (!judge.is_measured()) return std::optional<measure::VerifyReport>();
+  const VerifyRun other{usual.pipeline,   package,         options,
+                        usual.references, usual.reference, usual.on_long_run};
+  const auto made = make_judge(other);
+  if (!made && !measure::is_endless_run(made.error())) return made.error();
+  if (!made || !made->is_measured()) return std::optional<measure::VerifyReport>();
+  const auto& judge = *made;
   PENSTOCK_CHECK_OK(usual.reference.begin_sequence());
   PENSTOCK_CHECK_OK(usual.pipeline.reset_states());
   PENSTOCK_TRY(auto found, judge_frames(other, judge, kOtherFrames));
@@ -133,15 +138,21 @@ Result<std::optional<measure::VerifyReport>> judge_other_sizes(const VerifyRun& 
 std::optional<std::vector<plan::TensorInfo>> find_other_sizes(
     const std::vector<plan::TensorInfo>& inputs, const frames::RandomValues& random,
     measure::Reference& reference, const std::function<bool()>& stopped) {
+  const measure::LimitedRuns limited(reference, measure::kLongestRun);
+  bool endless = false;
   const auto takes = [&](const std::vector<plan::TensorInfo>& others) {
     const auto frames = frames::random_frames(others, random, kTaken);
-    const auto comes_out = [&](const auto& frame) { return bool(reference.run(frame)); };
+    const auto comes_out = [&](const auto& frame) {
+      const auto ran = reference.run(frame);
+      endless = measure::is_endless(ran);
+      return bool(ran);
+    };
     return frames && reference.begin_sequence() && std::ranges::all_of(*frames, comes_out);
   };
   for (const auto size : longest_of(inputs) > kLong ? std::span(kTimes).last(1) : kTimes) {
     for (const auto first : kTimesFirst) {
       auto others = of_other_sizes(inputs, {size, first});
-      if (others && !stopped() && takes(*others)) return others;
+      if (others && !stopped() && !endless && takes(*others)) return others;
     }
   }
   return {};
@@ -160,13 +171,17 @@ std::string tell_usual_sizes(const std::vector<plan::TensorInfo>& inputs) {
 Status try_other_scales(const VerifyRun& usual, measure::VerifyReport& report) {
   auto options = usual.options;
   options.progress = [](std::uint64_t, std::uint64_t) {};
-  const VerifyRun scaled{usual.pipeline, usual.package, options, usual.references, usual.reference};
+  const VerifyRun scaled{usual.pipeline,   usual.package,   options,
+                         usual.references, usual.reference, usual.on_long_run};
   auto& outputs = report.verdict.outputs;
   for (const double scale : kScales) {
     if (options.stopped() || std::ranges::none_of(outputs, hardly_varied)) return {};
     options.random.scale = scale;
     ++options.random.seed;
-    PENSTOCK_TRY(const auto judge, make_judge(scaled));
+    const auto made = make_judge(scaled);
+    if (!made && measure::is_endless_run(made.error())) return {};
+    if (!made) return made.error();
+    const auto& judge = *made;
     if (!judge.is_measured() || !all_finite(judge.expected())) continue;
     bool tells = false;
     for (std::size_t i = 0; i < outputs.size(); ++i) {

@@ -21,8 +21,9 @@ constexpr double kMostFinal = 6;      ///< and no more than these,
 constexpr double kFinalFrames = 40;   ///< nor than so many frames a turn take, once that is known.
 constexpr double kAnswerShare = 0.5;  ///< Of an entry's time: seldom is there another.
 constexpr double kMostBatches = 0.4;  ///< Of the budget.
-constexpr double kPatience = 4;       ///< So many times what the sure engine's trial took is no
-/// hang, up to these, which that engine itself has.
+/// So many times what the sure engine's trial took is no hang, up to kLongestSilence, which that
+/// engine itself has.
+constexpr double kPatience = 4;
 constexpr double kLongestSilence = std::chrono::duration<double>(measure::kLongestRun).count();
 constexpr double kPlanTrials = 3;  ///< Of the network: the time that running the first plan takes.
 

@@ -131,6 +131,7 @@ Result<Gate> Gate::create(const Setting& setting) {
   gate.one_at_a_time_ = alone;
   gate.stopped_ = stopped;
   gate.out_of_time_ = out_of_time;
+  gate.on_long_run_ = on_long_run;
   return gate;
 }
 
@@ -154,7 +155,9 @@ Result<measure::VerifyReport> Gate::judge(pipeline::Pipeline& pipeline) const {
                        .inputs = pipeline.plan().inputs,
                        .bound = {},
                        .ends_at_failure = true,
-                       .stopped = stopped_}));
+                       .stopped = stopped_,
+                       .on_long_run = on_long_run_,
+                       .long_run = cost::kLongRun}));
   if (!report.interrupted) report.warnings = measure::unseen_sizes(pipeline);
   return report;
 }

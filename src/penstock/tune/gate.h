@@ -66,6 +66,7 @@ class Gate {
   std::vector<measure::MakeReference> others_;
   bool one_at_a_time_ = false;
   std::function<bool()> stopped_, out_of_time_;
+  std::function<void()> on_long_run_;
 };
 
 }  // namespace penstock::tune

@@ -23,7 +23,6 @@ Result<OtherSizes> find(const Context& context) {
   {
     PENSTOCK_TRY(const auto reference,
                  measure::whole_reference(context.file.file, context.whole, context.backends, {}));
-    reference->limit_runs(context.gate->judge().limits().others);
     auto found = find_other_sizes(inputs, options.random, *reference, options.stopped);
     if (!found) return other;
     inputs = *std::move(found);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "penstock/measure/reference.h"
+#include "penstock/measure/slow_runs.h"
 #include "penstock/measure/states.h"
 #include "penstock/session/session.h"
 
@@ -50,7 +51,9 @@ Result<measure::Ring> with_states(const Sequence& sequence, std::span<const fram
         PENSTOCK_TRY(step, make_step(sequence));
         step->limit_runs(measure::kLongestRun);
       }
-      PENSTOCK_TRY(auto written, step->run(ring.back()));
+      auto ran = step->run(ring.back());
+      if (measure::is_endless(ran)) ran = measure::endless_run(measure::kLongestRun);
+      PENSTOCK_TRY(auto written, std::move(ran));
       for (std::size_t i = 0; i < written.size(); ++i) states.set(i, std::move(written[i]));
     }
     ring.push_back(complete(sequence, frame, states));

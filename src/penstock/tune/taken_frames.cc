@@ -18,7 +18,6 @@ measure::TakenFrames take_frames(const Options& options, const std::filesystem::
                                  const std::function<void()>& on_long_run) {
   const auto reference = measure::whole_reference(model, package, backends, {});
   if (!reference) return {options.frames, {}};
-  (*reference)->limit_runs(measure::kLongestRun);
   measure::WatchedReference watched(**reference, on_long_run, cost::kLongRun);
   return measure::take_frames(watched,
                               {.frames = options.frames,
