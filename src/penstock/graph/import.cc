@@ -9,6 +9,7 @@
 #include "penstock/base/option_name.h"
 #include "penstock/graph/bind.h"
 #include "penstock/graph/builder.h"
+#include "penstock/graph/byte_weights.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/external_data.h"
 #include "penstock/graph/functions.h"
@@ -137,6 +138,7 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
   } else {
     PENSTOCK_CHECK_OK(simplify(draft, options.engine));
   }
+  if (may_cut_byte_products()) make_byte_weights_unsigned(draft.graph);
   bound_dimensions(draft.graph);
   find_sizes(draft.graph);
   if (!options.as_is) find_ranges(draft.graph);
@@ -221,6 +223,7 @@ Result<bool> needs_mending(const fs::path& file) {
   bool mends = name_known_opsets(model);
   mends = settle_double_constants(model) || mends;
   mends = name_omitted_pieces(model) || mends;
+  mends = (may_cut_byte_products() && has_signed_byte_weights(model.graph())) || mends;
   return sort_nodes(model) || mends;
 }
 

@@ -74,8 +74,9 @@ Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::p
 
 /// Whether engines refuse the file, end the process, or each take it in their own way, for what the
 /// import mends: nodes that share a name, or stand before what they read, constants of one name,
-/// domains without operator set, and pieces of a Split without a name. Written again from an import
-/// they take it. \error as import_onnx()
+/// domains without operator set, pieces of a Split without a name, and signed bytes of which
+/// engines here may cut products off (may_cut_byte_products()). Written again from an import they
+/// take it. \error as import_onnx()
 Result<bool> needs_mending(const std::filesystem::path& file);
 
 }  // namespace penstock::graph
