@@ -20,26 +20,26 @@ namespace penstock::graph {
 namespace {
 
 /// Where an operator has its inputs.
-struct Product {
+struct ByteProduct {
   std::string_view op;
   std::size_t data, weights, zero;
 };
 
-constexpr std::array<Product, 4> kProducts = {{{"MatMulInteger", 0, 1, 3},
-                                               {"ConvInteger", 0, 1, 3},
-                                               {"QLinearMatMul", 0, 3, 5},
-                                               {"QLinearConv", 0, 3, 5}}};
+constexpr std::array<ByteProduct, 4> kByteProducts = {{{"MatMulInteger", 0, 1, 3},
+                                                       {"ConvInteger", 0, 1, 3},
+                                                       {"QLinearMatMul", 0, 3, 5},
+                                                       {"QLinearConv", 0, 3, 5}}};
 
-const Product* product_of(std::string_view domain, std::string_view op) {
-  const auto found = std::ranges::find(kProducts, op, &Product::op);
-  return domain.empty() && found != kProducts.end() ? &*found : nullptr;
+const ByteProduct* byte_product_of(std::string_view domain, std::string_view op) {
+  const auto found = std::ranges::find(kByteProducts, op, &ByteProduct::op);
+  return domain.empty() && found != kByteProducts.end() ? &*found : nullptr;
 }
 
-ValueId input_of(const Node& node, std::size_t i) {
+ValueId byte_input_of(const Node& node, std::size_t i) {
   return i < node.inputs.size() ? node.inputs[i] : ValueId::kNone;
 }
 
-bool is_signed_constant(const Value& value) {
+bool is_signed_byte_constant(const Value& value) {
   return value.constant && value.constant->dtype() == DType::kI8 && !value.is_input &&
          !value.is_output && !value.is_parameter;
 }
@@ -53,20 +53,20 @@ Tensor larger_by_128(const Tensor& value) {
   return moved;
 }
 
-class Mover {
+class ByteWeights {
  public:
-  explicit Mover(Graph& graph) : graph_(graph) {}
+  explicit ByteWeights(Graph& graph) : graph_(graph) {}
 
   std::size_t move() {
     std::set<ValueId> weights;
     for (const auto& node : graph_.nodes) {
       if (multiplies(node))
-        weights.insert(input_of(node, product_of(node.domain, node.op)->weights));
+        weights.insert(byte_input_of(node, byte_product_of(node.domain, node.op)->weights));
     }
     std::erase_if(weights, [this](ValueId id) { return !all_multiply_by(id); });
     for (auto& node : graph_.nodes) {
-      const auto* const product = product_of(node.domain, node.op);
-      if (product == nullptr || !weights.contains(input_of(node, product->weights))) continue;
+      const auto* const product = byte_product_of(node.domain, node.op);
+      if (product == nullptr || !weights.contains(byte_input_of(node, product->weights))) continue;
       node.inputs.resize(std::max(node.inputs.size(), product->zero + 1), ValueId::kNone);
       node.inputs[product->zero] = moved_zero(node.name, node.inputs[product->zero]);
     }
@@ -82,20 +82,21 @@ class Mover {
  private:
   /// Unsigned bytes by constant signed ones, from which a constant zero point, or none, is taken.
   [[nodiscard]] bool multiplies(const Node& node) const {
-    const auto* const product = product_of(node.domain, node.op);
+    const auto* const product = byte_product_of(node.domain, node.op);
     if (product == nullptr) return false;
-    const auto data = input_of(node, product->data), weights = input_of(node, product->weights),
-               zero = input_of(node, product->zero);
+    const auto data = byte_input_of(node, product->data),
+               weights = byte_input_of(node, product->weights),
+               zero = byte_input_of(node, product->zero);
     return data != ValueId::kNone && graph_.value(data).type.dtype == DType::kU8 &&
-           weights != ValueId::kNone && is_signed_constant(graph_.value(weights)) &&
-           (zero == ValueId::kNone || is_signed_constant(graph_.value(zero)));
+           weights != ValueId::kNone && is_signed_byte_constant(graph_.value(weights)) &&
+           (zero == ValueId::kNone || is_signed_byte_constant(graph_.value(zero)));
   }
 
   [[nodiscard]] bool all_multiply_by(ValueId weights) const {
     return std::ranges::all_of(graph_.value(weights).consumers, [&](NodeId id) {
       const auto& node = graph_.node(id);
-      const auto* const product = product_of(node.domain, node.op);
-      return multiplies(node) && input_of(node, product->weights) == weights &&
+      const auto* const product = byte_product_of(node.domain, node.op);
+      return multiplies(node) && byte_input_of(node, product->weights) == weights &&
              std::ranges::count(node.inputs, weights) == 1;
     });
   }
@@ -140,14 +141,14 @@ bool has_signed_byte_weights(const onnx::GraphProto& graph) {
     if (one.data_type() == onnx::TensorProto::INT8) names.insert(one.name());
   }
   return std::ranges::any_of(graph.node(), [&](const onnx::NodeProto& node) {
-    const auto* const product = product_of(node.domain(), node.op_type());
+    const auto* const product = byte_product_of(node.domain(), node.op_type());
     const auto weights = product == nullptr ? 0 : static_cast<int>(product->weights);
     return product != nullptr && weights < node.input_size() && names.contains(node.input(weights));
   });
 }
 
 std::size_t make_byte_weights_unsigned(Graph& graph) {
-  return Mover(graph).move();
+  return ByteWeights(graph).move();
 }
 
 }  // namespace penstock::graph
