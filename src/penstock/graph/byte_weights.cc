@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -104,10 +104,9 @@ class ByteWeights {
   ValueId moved_zero(const std::string& node, ValueId zero) {
     Tensor none = Tensor::allocate(DType::kI8, {});
     none.as<std::int8_t>()[0] = 0;
-    const Tensor moved =
-        larger_by_128(zero == ValueId::kNone ? none : *graph_.value(zero).constant);
+    auto moved = larger_by_128(zero == ValueId::kNone ? none : *graph_.value(zero).constant);
     Value value{.name = concat(node, "/unsigned_zero"), .type = moved.type()};
-    value.constant = moved;
+    value.constant = std::move(moved);
     graph_.values.push_back(std::move(value));
     return static_cast<ValueId>(graph_.values.size() - 1);
   }
@@ -116,7 +115,7 @@ class ByteWeights {
 };
 
 #if defined(__x86_64__)
-/// The one of AVX, beside that of AVX-512: sums of four products in 32 bits.
+/// Whether the processor has VNNI without AVX-512: it adds four products of bytes in 32 bits.
 bool has_avx_vnni() {
   constexpr unsigned kFeatures = 7, kVnni = 1U << 4U;
   unsigned a = 0, b = 0, c = 0, d = 0;
