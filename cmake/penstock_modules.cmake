@@ -97,13 +97,27 @@ function(penstock_add_module name)
   penstock_precompile(penstock_${name} AS object HEADERS ${PENSTOCK_COMMON_HEADERS})
 endfunction()
 
+# penstock_discover_tests(target PROPERTIES ...): every case of GoogleTest is a ctest of its own. Under the
+# sanitizers the whole executable is one ctest, as a process of theirs takes longer to start than most cases
+# to run, and a case finds what an earlier one left behind. A case alone: the executable's --gtest_filter.
+function(penstock_discover_tests target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PROPERTIES")
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    add_test(NAME ${target} COMMAND ${target})
+    set_tests_properties(${target} PROPERTIES ${arg_PROPERTIES})
+  else()
+    gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES ${arg_PROPERTIES})
+  endif()
+endfunction()
+
 # penstock_add_tests(name SOURCES a_test.cc ... [LINKS targets] [LABELS concurrency|engine|...; fast if none]
 #                    [DEFINITIONS ...] [APART] [COMPUTES] [LONGEST])
-# One executable of GoogleTest cases, `<name>_tests`; every case is a ctest of its own. The thread
+# One executable of GoogleTest cases, `<name>_tests`, found by penstock_discover_tests. The thread
 # sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds; `engineless_tests`
 # builds those not labelled engine. APART: each file by a compiler run of its own, so that a change to
 # one is compiled soon; builds with sanitizers compile them together. COMPUTES: it is slow where it is not optimised.
-# LONGEST: it begins first, so that the other processors have something to do until it ends.
+# LONGEST: it begins first, so that the other processors have something to do until it ends (under the
+# sanitizers, too, where an executable is one ctest).
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
@@ -128,8 +142,7 @@ function(penstock_add_tests name)
   if(arg_LONGEST)
     set(cost 1000)
   endif()
-  gtest_discover_tests(${name}_tests DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 COST ${cost})
+  penstock_discover_tests(${name}_tests PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 900 COST ${cost})
   add_dependencies(all_tests ${name}_tests)
   if("concurrency" IN_LIST arg_LABELS)
     add_dependencies(concurrency_tests ${name}_tests)
