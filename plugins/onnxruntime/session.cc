@@ -19,10 +19,17 @@ using backend::CompileRequest;
 constexpr int kSpinDurationSince = 26;  // session.intra_op.spin_duration_us
 constexpr const char* kThreadsOption = "intra_op_num_threads";
 
+/// How sums of products of bytes stay whole where the processor has no VNNI.
+enum class Products {
+  kUnsigned,  ///< ONNX Runtime makes constant signed bytes unsigned.
+  kFloats,    ///< Quantised values between DequantizeLinear and QuantizeLinear are floats.
+};
+
 /// Session options under construction.
 class Settings {
  public:
-  static Result<Settings> from(const Engine& engine, const CompileRequest& request);
+  static Result<Settings> from(const Engine& engine, const CompileRequest& request,
+                               Products products);
   [[nodiscard]] const OrtSessionOptions* get() const { return options_.get(); }
 
  private:
@@ -30,6 +37,7 @@ class Settings {
 
   Status set_threads(const CompileRequest& request);
   Status set_own_threads(const std::string& value, const device::Device& device);
+  Status set_whole_products(Products products);
   Status set_option(const std::string& key, const std::string& value);
   Status set_optimization_level(const std::string& value);
   Status set_execution_mode(const std::string& value);
@@ -59,7 +67,8 @@ bool is_session_key(std::string_view key) {
   return std::ranges::any_of(kSessionKeys, [&](auto prefix) { return key.starts_with(prefix); });
 }
 
-Result<Settings> Settings::from(const Engine& engine, const CompileRequest& request) {
+Result<Settings> Settings::from(const Engine& engine, const CompileRequest& request,
+                                Products products) {
   Settings settings(engine);
   OrtSessionOptions* raw = nullptr;
   PENSTOCK_CHECK_OK(engine.check(engine.api->CreateSessionOptions(&raw)));
@@ -71,10 +80,8 @@ Result<Settings> Settings::from(const Engine& engine, const CompileRequest& requ
   if (!request.options.contains(kProductsOfFourBits)) {
     PENSTOCK_CHECK_OK(settings.entry(kProductsOfFourBits, "1"));
   }
-  // Where the processor has no VNNI, sums of two products of eight bits would else be cut off at
-  // sixteen.
   if (!request.options.contains(kWholeProducts)) {
-    PENSTOCK_CHECK_OK(settings.entry(kWholeProducts, "1"));
+    PENSTOCK_CHECK_OK(settings.set_whole_products(products));
   }
   if (request.flush_denormals) {
     PENSTOCK_CHECK_OK(settings.entry("session.set_denormal_as_zero", "1"));
@@ -122,6 +129,14 @@ Status Settings::set_own_threads(const std::string& value, const device::Device&
     return bad_option(kThreadsOption, "a number of threads, 0 for ONNX Runtime's default", value);
   }
   return engine_->check(api().SetIntraOpNumThreads(options_.get(), threads));
+}
+
+/// Where the processor has no VNNI, sums of two products of eight bits would else be cut off at
+/// sixteen.
+Status Settings::set_whole_products(Products products) {
+  if (products == Products::kUnsigned) return entry(kWholeProducts, "1");
+  PENSTOCK_CHECK_OK(entry(kWholeProducts, "0"));
+  return entry("session.disable_quant_qdq", "1");
 }
 
 Status Settings::set_option(const std::string& key, const std::string& value) {
@@ -246,8 +261,13 @@ Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine>
   std::optional<CompileRequest> replacing;
   if (replaced) replacing = with_model(given, filled->model);
   const CompileRequest& request = replacing ? *replacing : given;
-  PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request));
+  PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request, Products::kUnsigned));
   auto session = create_session(*engine, request, settings.get());
+  // With signed data, or weights that two nodes read, it may have made what it does not take.
+  if (!session && !request.options.contains(kWholeProducts)) {
+    PENSTOCK_TRY(const Settings others, Settings::from(*engine, request, Products::kFloats));
+    if (auto other = create_session(*engine, request, others.get())) session = std::move(other);
+  }
   if (!session) {
     Error error = behind_reshape(*filled, std::move(session).error());
     // A model that fails to load without a better reason is a wrong model.
@@ -276,7 +296,7 @@ Result<Handle<OrtValue>> evaluate_constant(const Engine& engine, const std::stri
   CompileRequest request;
   request.bytes = model;
   request.optimize = false;
-  PENSTOCK_TRY(const Settings settings, Settings::from(engine, request));
+  PENSTOCK_TRY(const Settings settings, Settings::from(engine, request, Products::kUnsigned));
   PENSTOCK_TRY(const auto session, create_session(engine, request, settings.get()));
   const char* name = "value";
   OrtValue* value = nullptr;
