@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "penstock/base/option_name.h"
 #include "penstock/graph/bind.h"
 #include "penstock/graph/builder.h"
-#include "penstock/graph/byte_weights.h"
+#include "penstock/graph/byte_products.h"
 #include "penstock/graph/draft.h"
 #include "penstock/graph/external_data.h"
 #include "penstock/graph/functions.h"
@@ -58,6 +59,15 @@ Status make_parameters_of_nodes(const onnx::ModelProto& model, const ImportOptio
   return {};
 }
 
+/// The initialisers that may get another value: a file lists defaults as inputs from IR 4 on.
+std::set<std::string> replaceable_of(const onnx::ModelProto& model, const Sources& sources,
+                                     const ImportOptions& options) {
+  std::set<std::string> names(options.parameters.begin(), options.parameters.end());
+  if (sources.ir_version < kFreeInitialisersIr) return names;
+  for (const auto& input : model.graph().input()) names.insert(input.name());
+  return names;
+}
+
 Result<Draft> build(onnx::ModelProto model, DataReader& reader, const ImportOptions& options) {
   Sources sources;
   sources.ir_version = model.ir_version();
@@ -70,6 +80,9 @@ Result<Draft> build(onnx::ModelProto model, DataReader& reader, const ImportOpti
   std::map<std::string, Removal> inlined;
   note_functions(model, inlined);
   PENSTOCK_CHECK_OK(inline_functions(model));
+  if (options.whole_byte_products) {
+    make_byte_products_whole(model, sources.weights, replaceable_of(model, sources, options));
+  }
   PENSTOCK_TRY(Draft draft, draft_of(model, std::move(sources), options));
   draft.removals.merge(inlined);
   return draft;
@@ -138,7 +151,6 @@ Result<Graph> import_from(std::string_view bytes, std::shared_ptr<const MappedFi
   } else {
     PENSTOCK_CHECK_OK(simplify(draft, options.engine));
   }
-  if (may_cut_byte_products()) make_byte_weights_unsigned(draft.graph);
   bound_dimensions(draft.graph);
   find_sizes(draft.graph);
   if (!options.as_is) find_ranges(draft.graph);
@@ -223,7 +235,7 @@ Result<bool> needs_mending(const fs::path& file) {
   bool mends = name_known_opsets(model);
   mends = settle_double_constants(model) || mends;
   mends = name_omitted_pieces(model) || mends;
-  mends = (may_cut_byte_products() && has_signed_byte_weights(model.graph())) || mends;
+  mends = (may_cut_byte_products() && has_byte_products(model)) || mends;
   return sort_nodes(model) || mends;
 }
 

@@ -30,6 +30,10 @@ struct Engine {
 /// parse_literal() reads it.
 using InputValue = std::variant<Tensor, std::string>;
 
+/// Whether engines here may add two products of an unsigned and a signed byte in sixteen bits, and
+/// cut off what is more, as ONNX Runtime does on x86 without VNNI.
+bool may_cut_byte_products();
+
 struct ImportOptions {
   /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
   std::map<std::string, std::vector<Dim>> shapes;
@@ -41,6 +45,10 @@ struct ImportOptions {
   /// has `constant` and `is_input`, is not among Graph::inputs, and is written in both places:
   /// engines take it for a default, as they do in the file. Before IR 4 it is a constant.
   bool as_is = false;
+  /// Signed bytes that unsigned ones are multiplied by (MatMulInteger, ConvInteger, their QLinear
+  /// and com.microsoft kin) become unsigned, and their zero points 128 larger: sums stay what they
+  /// are, and are added whole.
+  bool whole_byte_products = may_cut_byte_products();
   Engine engine;
 };
 
@@ -74,9 +82,9 @@ Result<Graph> import_onnx_bytes(std::string_view bytes, const std::filesystem::p
 
 /// Whether engines refuse the file, end the process, or each take it in their own way, for what the
 /// import mends: nodes that share a name, or stand before what they read, constants of one name,
-/// domains without operator set, pieces of a Split without a name, and signed bytes of which
-/// engines here may cut products off (may_cut_byte_products()). Written again from an import they
-/// take it. \error as import_onnx()
+/// domains without operator set, pieces of a Split without a name, and products of bytes that
+/// engines here may cut off (may_cut_byte_products()). Written again from an import they take it.
+/// \error as import_onnx()
 Result<bool> needs_mending(const std::filesystem::path& file);
 
 }  // namespace penstock::graph
