@@ -99,12 +99,13 @@ endfunction()
 
 # penstock_discover_tests(target PROPERTIES ...): every case of GoogleTest is a ctest of its own. Under the
 # sanitizers the whole executable is one ctest, as a process of theirs takes longer to start than most cases
-# to run, and a case finds what an earlier one left behind. A case alone: the executable's --gtest_filter.
+# to run; what a case leaves behind shows in a later one. The first finding ends the executable, and the cases
+# behind it are not run. A case alone: the executable's --gtest_filter.
 function(penstock_discover_tests target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PROPERTIES")
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     add_test(NAME ${target} COMMAND ${target})
-    set_tests_properties(${target} PROPERTIES ${arg_PROPERTIES})
+    set_tests_properties(${target} PROPERTIES ${arg_PROPERTIES} TIMEOUT 2700)
   else()
     gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES ${arg_PROPERTIES})
   endif()

@@ -8,6 +8,7 @@
 
 #include "penstock/backend/request.h"
 #include "penstock/base/option_name.h"
+#include "penstock/graph/import.h"
 #include "wire.h"
 
 namespace penstock::ort {
@@ -22,7 +23,9 @@ constexpr const char* kThreadsOption = "intra_op_num_threads";
 /// How sums of products of bytes stay whole where the processor has no VNNI.
 enum class Products {
   kUnsigned,  ///< ONNX Runtime makes constant signed bytes unsigned.
-  kFloats,    ///< Quantised values between DequantizeLinear and QuantizeLinear are floats.
+  /// It leaves them, and what stands between DequantizeLinear and QuantizeLinear is floats: for
+  /// models that multiply no unsigned bytes by signed ones elsewhere.
+  kFloats,
 };
 
 /// Session options under construction.
@@ -210,6 +213,16 @@ Result<Handle<OrtSession>> create_session(const Engine& engine, const CompileReq
   return Handle<OrtSession>(raw, {engine.api->ReleaseSession});
 }
 
+/// With signed data, or a weight that two nodes read, it may have made what it does not take.
+bool may_leave_signed_bytes(const CompileRequest& request) {
+  if (!graph::may_cut_byte_products() || !request.optimize ||
+      request.options.contains(kWholeProducts)) {
+    return false;
+  }
+  const auto cuts = graph::cuts_byte_products(request.file, request.bytes);
+  return cuts && !*cuts;
+}
+
 constexpr int kFolderOfWeightsSince = 21;  // session.model_external_initializers_file_folder_path
 
 /// With the model `in_place` of the request's, whose external data stay where they are.
@@ -263,8 +276,7 @@ Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine>
   const CompileRequest& request = replacing ? *replacing : given;
   PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request, Products::kUnsigned));
   auto session = create_session(*engine, request, settings.get());
-  // With signed data, or weights that two nodes read, it may have made what it does not take.
-  if (!session && !request.options.contains(kWholeProducts)) {
+  if (!session && may_leave_signed_bytes(request)) {
     PENSTOCK_TRY(const Settings others, Settings::from(*engine, request, Products::kFloats));
     if (auto other = create_session(*engine, request, others.get())) session = std::move(other);
   }

@@ -25,7 +25,8 @@
 namespace penstock::graph {
 namespace {
 
-constexpr int kItself = -1;  ///< The node makes unsigned bytes of floats by itself.
+constexpr int kSumsOpset = 14;  ///< As good as any from 7 on.
+constexpr int kItself = -1;     ///< The node makes unsigned bytes of floats by itself.
 
 /// Where an operator has its inputs.
 struct ByteProduct {
@@ -56,7 +57,7 @@ std::string input_of(const onnx::NodeProto& node, int i) {
   return i >= 0 && i < node.input_size() ? node.input(i) : std::string();
 }
 
-void set_input(onnx::NodeProto& node, int i, const std::string& name) {
+void put_input(onnx::NodeProto& node, int i, const std::string& name) {
   while (node.input_size() <= i) node.add_input();
   node.set_input(i, name);
 }
@@ -88,7 +89,7 @@ void read_types(const onnx::GraphProto& graph, Types& types) {
 }
 
 void collect_names(const onnx::GraphProto& graph, std::unordered_set<std::string>& names) {
-  for (const auto* infos : {&graph.input(), &graph.output()}) {
+  for (const auto* infos : {&graph.input(), &graph.value_info(), &graph.output()}) {
     for (const auto& info : *infos) names.insert(info.name());
   }
   for (const auto& one : graph.initializer()) names.insert(one.name());
@@ -118,12 +119,26 @@ bool has_products(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nod
   });
 }
 
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+/// What a graph's nodes see.
+struct Visible {
+  Types types;
+  std::unordered_set<std::string> inner;  ///< Names of nested graphs' own, which hide outer ones.
+};
+
+/// Operators that only move bytes about, those of their first input.
+constexpr std::string_view kByteMovers[] = {"Identity",  "Transpose", "Reshape", "Squeeze",
+                                            "Unsqueeze", "Flatten",   "Gather",  "Slice"};
+
 class ByteProducts {
  public:
   ByteProducts(onnx::ModelProto& model, Weights& weights, const std::set<std::string>& replaceable)
-      : main_(*model.mutable_graph()), weights_(weights), replaceable_(replaceable) {
+      : model_(model), main_(*model.mutable_graph()), weights_(weights), replaceable_(replaceable) {
     collect_names(main_, names_);
     for (const auto& input : main_.input()) listed_.insert(input.name());
+    for (const auto& constant : main_.initializer()) always_.insert(constant.name());
+    for (const auto& node : main_.node()) take_constant(node);
   }
 
   bool make_whole(const onnx::GraphProto& inferred) {
@@ -133,12 +148,32 @@ class ByteProducts {
   }
 
  private:
-  /// `inferred`: the graph with more types. `types`: of the names around it.
-  void visit(onnx::GraphProto& graph, const onnx::GraphProto& inferred, Types types) {
-    read_types(graph, types);
-    read_types(inferred, types);
+  /// A Constant node's bytes are either among the weights or, where there are few, its own.
+  void take_constant(const onnx::NodeProto& node) {
+    if (node.op_type() != "Constant" || !node.domain().empty() || node.output_size() != 1) return;
+    for (const auto& attribute : node.attribute()) {
+      const bool bytes =
+          attribute.name() == "value" && attribute.t().data_type() == onnx::TensorProto::INT8;
+      if (!bytes) continue;
+      always_.insert(node.output(0));
+      if (weights_.contains(node.output(0))) continue;
+      if (auto tensor = tensor_of(attribute.t())) {
+        constant_nodes_.insert_or_assign(node.output(0), *std::move(tensor));
+      }
+    }
+  }
+
+  /// `inferred`: the graph with more types. `visible`: of the graphs around it.
+  void visit(onnx::GraphProto& graph, const onnx::GraphProto& inferred, Visible visible) {
+    read_types(graph, visible.types);
+    read_types(inferred, visible.types);
+    if (&graph != &main_) {
+      for (const auto& one : graph.input()) visible.inner.insert(one.name());
+      for (const auto& one : graph.initializer()) visible.inner.insert(one.name());
+      for (const auto& one : graph.sparse_initializer()) visible.inner.insert(one.values().name());
+    }
     std::map<std::string, std::string> computed;
-    google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+    Nodes nodes;
     for (int i = 0; i < graph.node_size(); ++i) {
       auto& node = *graph.mutable_node(i);
       std::vector<const onnx::GraphProto*> known;
@@ -146,15 +181,24 @@ class ByteProducts {
                             [&](const auto& nested) { known.push_back(&nested); });
       std::size_t next = 0;
       for_each_nested_graph(
-          node, [&](onnx::GraphProto& nested) { visit(nested, *known[next++], types); });
+          node, [&](onnx::GraphProto& nested) { visit(nested, *known[next++], visible); });
+      note_types(node, visible.types);
       for (const auto& product : kByteProducts) {
-        if (is_of(product, node) && is_mixed(product, node, types)) {
-          move(product, node, types, computed, nodes);
+        if (is_of(product, node) && is_mixed(product, node, visible.types)) {
+          move(product, node, visible, computed, nodes);
         }
       }
       *nodes.Add() = std::move(node);
     }
     graph.mutable_node()->Swap(&nodes);
+  }
+
+  /// Where inference has given up on the model.
+  static void note_types(const onnx::NodeProto& node, Types& types) {
+    if (node.op_type() != "DynamicQuantizeLinear" || !node.domain().empty()) return;
+    for (const auto i : {0, 2}) {
+      if (i < node.output_size()) types.try_emplace(node.output(i), onnx::TensorProto::UINT8);
+    }
   }
 
   /// Of unsigned bytes and signed ones. A zero point is of the bytes' type.
@@ -171,40 +215,62 @@ class ByteProducts {
            either(product.weights, product.zero) == onnx::TensorProto::INT8;
   }
 
-  void move(const ByteProduct& product, onnx::NodeProto& node, const Types& types,
-            std::map<std::string, std::string>& computed,
-            google::protobuf::RepeatedPtrField<onnx::NodeProto>& before) {
+  void move(const ByteProduct& product, onnx::NodeProto& node, const Visible& visible,
+            std::map<std::string, std::string>& computed, Nodes& before) {
     changed_ = true;
     const auto moved = [&](int i) {
       const auto name = input_of(node, i);
       if (name.empty()) return zero_of(128);
-      if (auto constant = moved_constant(name, types)) return *std::move(constant);
+      if (auto constant = moved_constant(name, visible)) return *std::move(constant);
       const auto [at, fresh] = computed.try_emplace(name);
-      if (fresh) at->second = add_computed(name, before);
+      if (fresh) {
+        auto again = moved_again(name, visible, before);
+        at->second = again ? *std::move(again) : add_computed(name, before);
+      }
       return at->second;
     };
     const auto weights = moved(product.weights), zero = moved(product.zero);
-    set_input(node, product.weights, weights);
-    set_input(node, product.zero, zero);
+    put_input(node, product.weights, weights);
+    put_input(node, product.zero, zero);
     // OpenVINO (2026.4) takes no name that is left out in front of another one.
     const bool left_out = product.data_zero != kItself && product.data_zero < product.zero &&
                           input_of(node, product.data_zero).empty();
-    if (left_out && product.domain.empty()) set_input(node, product.data_zero, zero_of(0));
+    if (left_out && product.domain.empty()) put_input(node, product.data_zero, zero_of(0));
   }
 
-  /// The copy of an initialiser of the main graph that always has its value.
-  std::optional<std::string> moved_constant(const std::string& name, const Types& types) {
+  /// The copy of a constant of the main graph that always has its value.
+  std::optional<std::string> moved_constant(const std::string& name, const Visible& visible) {
+    if (visible.inner.contains(name)) return std::nullopt;
     if (const auto known = constants_.find(name); known != constants_.end()) return known->second;
-    const auto weight = weights_.find(name);
-    const auto type = types.find(name);
-    if (weight == weights_.end() || weight->second.kind() != Tensor::Kind::kDense ||
-        weight->second.dtype() != DType::kI8 || type == types.end() ||
-        type->second != onnx::TensorProto::INT8 || replaceable_.contains(name) ||
-        std::ranges::none_of(main_.initializer(),
-                             [&](const auto& one) { return one.name() == name; })) {
+    if (!always_.contains(name) || replaceable_.contains(name)) return std::nullopt;
+    const Tensor* value = nullptr;
+    for (const auto* all : {&weights_, &constant_nodes_}) {
+      if (const auto at = all->find(name); at != all->end()) value = &at->second;
+    }
+    if (value == nullptr || value->kind() != Tensor::Kind::kDense || value->dtype() != DType::kI8) {
       return std::nullopt;
     }
-    return constants_[name] = add_constant(name + "/unsigned", larger_by_128(weight->second));
+    auto larger = larger_by_128(*value);
+    return constants_[name] = add_constant(name + "/unsigned", std::move(larger));
+  }
+
+  /// What a node of `before` makes of a constant by moving its bytes, made of the constant's copy:
+  /// no sum, which would take four times the memory where it is folded.
+  std::optional<std::string> moved_again(const std::string& name, const Visible& visible,
+                                         Nodes& before) {
+    const auto maker = std::ranges::find_if(before, [&](const onnx::NodeProto& node) {
+      return node.domain().empty() && node.output_size() == 1 && node.output(0) == name &&
+             std::ranges::find(kByteMovers, node.op_type()) != std::end(kByteMovers);
+    });
+    if (maker == before.end()) return std::nullopt;
+    auto constant = moved_constant(maker->input(0), visible);
+    if (!constant) return std::nullopt;
+    onnx::NodeProto copy = *maker;
+    copy.set_input(0, *constant);
+    copy.set_output(0, free_name(name + "/unsigned"));
+    copy.set_name(free_name(copy.output(0) + "/node"));
+    *before.Add() = copy;
+    return copy.output(0);
   }
 
   std::string zero_of(std::uint8_t value) {
@@ -225,9 +291,9 @@ class ByteProducts {
   }
 
   /// Adds 128 in whole numbers, as there is no sum of bytes.
-  std::string add_computed(const std::string& name,
-                           google::protobuf::RepeatedPtrField<onnx::NodeProto>& before) {
+  std::string add_computed(const std::string& name, Nodes& before) {
     if (offset_.empty()) {
+      name_opset();
       auto tensor = Tensor::allocate(DType::kI32, {});
       tensor.as<std::int32_t>()[0] = 128;
       offset_ = add_constant("sign_of_bytes", std::move(tensor));
@@ -257,6 +323,15 @@ class ByteProducts {
     return named(cast(larger, onnx::TensorProto::UINT8), "/unsigned");
   }
 
+  /// A model of other domains alone may name none for Cast and Add.
+  void name_opset() {
+    if (std::ranges::any_of(model_.opset_import(),
+                            [](auto& one) { return one.domain().empty(); })) {
+      return;
+    }
+    model_.add_opset_import()->set_version(kSumsOpset);
+  }
+
   std::string free_name(const std::string& wanted) {
     std::string name = wanted;
     for (int i = 2; !names_.insert(name).second; ++i) name = concat(wanted, "_", i);
@@ -276,15 +351,27 @@ class ByteProducts {
     all.erase(gone, all.end());
   }
 
+  onnx::ModelProto& model_;
   onnx::GraphProto& main_;
   Weights& weights_;
   const std::set<std::string>& replaceable_;
-  std::unordered_set<std::string> names_, listed_;
-  std::map<std::string, std::string> constants_;  // Initialisers, and their copies.
+  std::unordered_set<std::string> names_, listed_, always_;
+  Weights constant_nodes_;                        // Those that have their bytes themselves.
+  std::map<std::string, std::string> constants_;  // Their names, and their copies'.
   std::map<std::uint8_t, std::string> zeros_;
   std::string offset_;
   bool changed_ = false;
 };
+
+/// With the types that inference finds; where it gives up, with those of the file.
+onnx::ModelProto with_inferred_types(onnx::ModelProto model) {
+  (void)guarded(Code::kInvalidArgument, "", [&]() -> Status {
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(false, 0, false));
+    return {};
+  });
+  return model;
+}
 
 #if defined(__x86_64__)
 /// Whether the processor has VNNI without AVX-512: it adds four products of bytes in 32 bits.
@@ -306,23 +393,21 @@ bool may_cut_byte_products() {
 #endif
 }
 
-bool has_byte_products(const onnx::ModelProto& model) {
-  return has_products(model.graph().node()) ||
-         std::ranges::any_of(model.functions(),
-                             [](const auto& function) { return has_products(function.node()); });
+bool multiplies_mixed_bytes(const onnx::ModelProto& model) {
+  if (std::ranges::any_of(model.functions(),
+                          [](const auto& function) { return has_products(function.node()); })) {
+    return true;
+  }
+  if (!has_products(model.graph().node())) return false;
+  onnx::ModelProto copy = model;
+  Weights none;
+  return ByteProducts(copy, none, {}).make_whole(with_inferred_types(model).graph());
 }
 
-bool make_byte_products_whole(onnx::ModelProto& model, Weights& weights,
+void make_byte_products_whole(onnx::ModelProto& model, Weights& weights,
                               const std::set<std::string>& replaceable) {
-  if (!has_byte_products(model)) return false;
-  onnx::ModelProto inferred = model;
-  // Where it gives up, types are those of the file.
-  (void)guarded(Code::kInvalidArgument, "", [&]() -> Status {
-    onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(),
-                                       onnx::ShapeInferenceOptions(false, 0, false));
-    return {};
-  });
-  return ByteProducts(model, weights, replaceable).make_whole(inferred.graph());
+  if (!has_products(model.graph().node())) return;
+  ByteProducts(model, weights, replaceable).make_whole(with_inferred_types(model).graph());
 }
 
 }  // namespace penstock::graph

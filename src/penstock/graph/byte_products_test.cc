@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "penstock/base/error.h"
 #include "penstock/graph/import.h"
 #include "penstock/graph/test_support.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// As the file has it, but for products of bytes; on any machine, whatever its processor.
 Graph with_whole_products(const std::string& graph, ImportOptions options = {.as_is = true}) {
@@ -97,7 +99,7 @@ TEST(ByteProductsTest, WhatIsComputedOrReplacedMovesByNodes) {
   constexpr const char* kConstant = R"(g (uint8[2,2] x) => (int32[2,2] y)
     <int8[2,2] w = {1, 2, 3, 4}> { y = MatMulInteger(x, w) })";
   EXPECT_THAT(operators(with_whole_products(kConstant)), ElementsAre("MatMulInteger"));
-  const auto replaced = with_whole_products(kConstant, {.parameters = {"w"}});
+  const auto replaced = with_whole_products(kConstant, {.parameters = {"w"}, .as_is = true});
   EXPECT_THAT(operators(replaced), ElementsAre("Cast", "Add", "Cast", "MatMulInteger"));
   EXPECT_EQ(replaced.parameters.size(), 1U);
 }
@@ -112,7 +114,60 @@ TEST(ByteProductsTest, NestedGraphsMoveToo) {
   const auto& branches = graph.nodes.back();
   EXPECT_THAT(serialised(branches, "then_branch"), HasSubstr("w/unsigned"));
   EXPECT_THAT(serialised(branches, "else_branch"), HasSubstr("v/unsigned"));
+  EXPECT_THAT(serialised(branches, "else_branch"), Not(HasSubstr("Cast")))
+      << "an Identity of a constant is one of its copy";
 }
+
+TEST(ByteProductsTest, AnInnerNameHidesAnOuterConstant) {
+  const auto graph = with_whole_products(R"(g (bool c, uint8[2,2] x) => (int32[2,2] y)
+    <int8[2,2] w = {1, 2, 3, 4}> {
+      y = If (c) <
+        then_branch = t () => (int32[2,2] a) <int8[2,2] w = {5, 6, 7, 8}> { a = MatMulInteger(x, w) },
+        else_branch = e () => (int32[2,2] b) { b = MatMulInteger(x, w) }>
+    })");
+  EXPECT_THAT(serialised(graph.nodes.back(), "then_branch"), HasSubstr("Cast"));
+  EXPECT_THAT(serialised(graph.nodes.back(), "else_branch"), Not(HasSubstr("Cast")));
+}
+
+TEST(ByteProductsTest, ConstantsThatOtherNodesMoveAboutAreNotAdded) {
+  const auto graph = with_whole_products(R"(g (uint8[2,2] x) => (int32[2,2] y, int32[2,2] z)
+    <int8[2,2] w = {1, 2, 3, 4}> {
+      t = Transpose(w)  y = MatMulInteger(x, t)
+      v = Constant <value = int8[2,2] {1, 2, 3, 4}> ()  z = MatMulInteger(x, v) })");
+  EXPECT_THAT(operators(graph),
+              ElementsAre("Transpose", "Transpose", "MatMulInteger", "Constant", "MatMulInteger"));
+  EXPECT_THAT(unsigned_bytes(graph, "v/unsigned"), ElementsAre(129, 130, 131, 132));
+}
+
+struct Operator {
+  const char* name;
+  const char* call;  ///< Of x, w, its zero point z, and a scale s.
+};
+
+class ByteProductsOfEach : public ::testing::TestWithParam<Operator> {};
+
+TEST_P(ByteProductsOfEach, MovesWeightsAndZeroPoint) {
+  const auto graph =
+      with_whole_products(concat(R"(g (uint8[1,1,2,2] x, float[2,2] f, float[6] b) => (y)
+    <int8[1,1,2,2] w = {1, 2, 3, 4}, float s = {0.5}, uint8 xz = {1}, int8 z = {2}> { y = )",
+                                 GetParam().call, " }"));
+  const auto names = input_names(graph, graph.nodes.back());
+  EXPECT_EQ(std::ranges::count(names, "w/unsigned"), 1);
+  EXPECT_EQ(std::ranges::count(names, "z/unsigned"), 1);
+  EXPECT_EQ(std::ranges::count(names, "w") + std::ranges::count(names, "z"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ByteProductsOfEach,
+    ::testing::Values(
+        Operator{"ConvInteger", "ConvInteger(x, w, xz, z)"},
+        Operator{"QLinearMatMul", "QLinearMatMul(x, s, xz, w, s, z, s, xz)"},
+        Operator{"QLinearConv", "QLinearConv(x, s, xz, w, s, z, s, xz)"},
+        Operator{"QGemm", "com.microsoft.QGemm(x, s, xz, w, s, z)"},
+        Operator{"QAttention", "com.microsoft.QAttention(x, w, b, s, s, , xz, z)"},
+        Operator{"MatMulIntegerToFloat", "com.microsoft.MatMulIntegerToFloat(x, w, s, s, xz, z)"},
+        Operator{"DynamicQuantizeMatMul", "com.microsoft.DynamicQuantizeMatMul(f, w, s, z)"}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST(ByteProductsTest, BothWeightsOfAnLstmMove) {
   const auto graph = with_whole_products(R"(g (float[1,1,2] x) => (float[1,1,1,1] y)

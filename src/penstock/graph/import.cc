@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -59,11 +60,13 @@ Status make_parameters_of_nodes(const onnx::ModelProto& model, const ImportOptio
   return {};
 }
 
-/// The initialisers that may get another value: a file lists defaults as inputs from IR 4 on.
+/// The initialisers that may get another value: as it is, a file lists defaults as inputs from IR 4
+/// on.
 std::set<std::string> replaceable_of(const onnx::ModelProto& model, const Sources& sources,
                                      const ImportOptions& options) {
   std::set<std::string> names(options.parameters.begin(), options.parameters.end());
-  if (sources.ir_version < kFreeInitialisersIr) return names;
+  for (const auto& [name, value] : options.constants) names.insert(name);
+  if (!options.as_is || sources.ir_version < kFreeInitialisersIr) return names;
   for (const auto& input : model.graph().input()) names.insert(input.name());
   return names;
 }
@@ -224,6 +227,20 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   return graph;
 }
 
+Result<bool> cuts_byte_products(const fs::path& file, std::string_view bytes) {
+  if (!may_cut_byte_products()) return false;
+  std::shared_ptr<const MappedFile> mapped;
+  if (!file.empty()) {
+    PENSTOCK_TRY(mapped, MappedFile::open(file));
+    bytes = mapped->bytes();
+  }
+  return guarded(Code::kDataLoss, "not an ONNX model", [&]() -> Result<bool> {
+    PENSTOCK_TRY(auto model, parse_model(bytes));
+    sort_nodes(model);
+    return multiplies_mixed_bytes(model);
+  });
+}
+
 Result<bool> needs_mending(const fs::path& file) {
   PENSTOCK_TRY(const auto mapped, MappedFile::open(file));
   PENSTOCK_TRY(auto model, guarded(Code::kDataLoss, "not an ONNX model",
@@ -235,8 +252,8 @@ Result<bool> needs_mending(const fs::path& file) {
   bool mends = name_known_opsets(model);
   mends = settle_double_constants(model) || mends;
   mends = name_omitted_pieces(model) || mends;
-  mends = (may_cut_byte_products() && has_byte_products(model)) || mends;
-  return sort_nodes(model) || mends;
+  mends = sort_nodes(model) || mends;
+  return mends || (may_cut_byte_products() && multiplies_mixed_bytes(model));
 }
 
 Result<Graph> import_onnx_bytes(std::string_view bytes, const fs::path& folder,

@@ -34,6 +34,11 @@ using InputValue = std::variant<Tensor, std::string>;
 /// cut off what is more, as ONNX Runtime does on x86 without VNNI.
 bool may_cut_byte_products();
 
+/// Whether engines here may cut off what the model computes as it stands: it multiplies unsigned
+/// bytes by signed ones. \param bytes  the model, where `file` is empty.
+/// \error kDataLoss  not an ONNX model.
+Result<bool> cuts_byte_products(const std::filesystem::path& file, std::string_view bytes);
+
 struct ImportOptions {
   /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
   std::map<std::string, std::vector<Dim>> shapes;
