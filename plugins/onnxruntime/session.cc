@@ -213,14 +213,17 @@ Result<Handle<OrtSession>> create_session(const Engine& engine, const CompileReq
   return Handle<OrtSession>(raw, {engine.api->ReleaseSession});
 }
 
-/// With signed data, or a weight that two nodes read, it may have made what it does not take.
-bool may_leave_signed_bytes(const CompileRequest& request) {
+/// The one or two ways to try, the faster one first.
+std::vector<Products> ways_of(const CompileRequest& request) {
   if (!graph::may_cut_byte_products() || !request.optimize ||
       request.options.contains(kWholeProducts)) {
-    return false;
+    return {Products::kUnsigned};
   }
-  const auto cuts = graph::cuts_byte_products(request.file, request.bytes);
-  return cuts && !*cuts;
+  const auto cut = graph::cut_products(request.file, request.bytes);
+  if (!cut || cut->of_bytes) return {Products::kUnsigned};
+  if (cut->of_floats) return {Products::kFloats};
+  // With signed data, or a weight that two nodes read, it may make what it does not take.
+  return {Products::kUnsigned, Products::kFloats};
 }
 
 constexpr int kFolderOfWeightsSince = 21;  // session.model_external_initializers_file_folder_path
@@ -274,10 +277,11 @@ Result<std::shared_ptr<const Model>> compile_model(std::shared_ptr<const Engine>
   std::optional<CompileRequest> replacing;
   if (replaced) replacing = with_model(given, filled->model);
   const CompileRequest& request = replacing ? *replacing : given;
-  PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request, Products::kUnsigned));
+  const auto ways = ways_of(request);
+  PENSTOCK_TRY(const Settings settings, Settings::from(*engine, request, ways.front()));
   auto session = create_session(*engine, request, settings.get());
-  if (!session && may_leave_signed_bytes(request)) {
-    PENSTOCK_TRY(const Settings others, Settings::from(*engine, request, Products::kFloats));
+  if (!session && ways.size() > 1) {
+    PENSTOCK_TRY(const Settings others, Settings::from(*engine, request, ways.back()));
     if (auto other = create_session(*engine, request, others.get())) session = std::move(other);
   }
   if (!session) {

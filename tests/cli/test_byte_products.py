@@ -107,7 +107,30 @@ def shared_weights():
     return [*nodes, node("Add", "ea eb", "y")], weights
 
 
-@pytest.mark.parametrize("form", [signed_data, shared_weights])
+def weights_that_a_branch_dequantises():
+    """Between floats, in a nested graph: ONNX Runtime makes constants of the main graph alone unsigned."""
+    inner = [
+        node("DequantizeLinear", "w s zero", "dw"),
+        node("QuantizeLinear", "x s x_zero", "q"),
+        node("DequantizeLinear", "q s x_zero", "d"),
+        node("MatMul", "d dw", "m"),
+        node("QuantizeLinear", "m ys x_zero", "r"),
+        node("DequantizeLinear", "r ys x_zero", "e"),
+    ]
+
+    def branch(name):
+        return helper.make_graph(inner, name, [], [value("e", [4, 16])])
+
+    nodes = [
+        node("ReduceSum", "x", "total", keepdims=0),
+        node("Greater", "total none", "c"),
+        node("If", "c", "y", then_branch=branch("a"), else_branch=branch("b")),
+    ]
+    weights = {"w": W, "s": np.float32(0.01), "ys": np.float32(0.2), "x_zero": np.uint8(0), "zero": np.int8(0)}
+    return nodes, weights | {"none": np.float32(0)}
+
+
+@pytest.mark.parametrize("form", [signed_data, shared_weights, weights_that_a_branch_dequantises])
 def test_onnx_runtime_takes_what_it_takes_alone(well, tmp_path, form):
     nodes, weights = form()
     model = save(tmp_path, "net", nodes, [value("x", [4, 64])], [value("y", [4, 16])], weights)

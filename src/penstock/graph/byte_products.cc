@@ -131,6 +131,56 @@ struct Visible {
 constexpr std::string_view kByteMovers[] = {"Identity",  "Transpose", "Reshape", "Squeeze",
                                             "Unsqueeze", "Flatten",   "Gather",  "Slice"};
 
+/// Floats that a DequantizeLinear made of bytes.
+struct Dequantised {
+  bool is_signed;
+  bool always;  ///< They always have one value, which this graph knows.
+};
+
+/// Walks a graph; `made` and `types` are those of the graphs around it, `always` the names of
+/// constants of its own that always have their value.
+bool multiplies_mixed_floats(const onnx::GraphProto& graph, const onnx::GraphProto& inferred,
+                             Types types, std::unordered_map<std::string, Dequantised> made,
+                             const std::unordered_set<std::string>& always) {
+  read_types(graph, types);
+  read_types(inferred, types);
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const auto& node = graph.node(i);
+    const auto& op = node.op_type();
+    if (op == "DequantizeLinear" && node.output_size() == 1) {
+      const auto type = types.find(input_of(node, 0));
+      if (type == types.end()) continue;
+      const bool is_signed = type->second == onnx::TensorProto::INT8;
+      if (!is_signed && type->second != onnx::TensorProto::UINT8) continue;
+      made.insert_or_assign(node.output(0),
+                            Dequantised{is_signed, always.contains(input_of(node, 0))});
+    } else if (op == "MatMul" || op == "Gemm" || op == "Conv") {
+      const auto a = made.find(input_of(node, 0)), b = made.find(input_of(node, 1));
+      if (a == made.end() || b == made.end() || a->second.is_signed == b->second.is_signed)
+        continue;
+      if (!(a->second.is_signed ? a : b)->second.always) return true;
+    }
+    std::vector<const onnx::GraphProto*> known;
+    for_each_nested_graph(inferred.node(i), [&](const auto& nested) { known.push_back(&nested); });
+    std::size_t next = 0;
+    bool found = false;
+    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
+      found = multiplies_mixed_floats(nested, *known[next++], types, made, {}) || found;
+    });
+    if (found) return true;
+  }
+  return false;
+}
+
+bool dequantises(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+  return std::ranges::any_of(nodes, [](const onnx::NodeProto& node) {
+    bool found = node.op_type() == "DequantizeLinear";
+    for_each_nested_graph(
+        node, [&](const onnx::GraphProto& nested) { found = found || dequantises(nested.node()); });
+    return found;
+  });
+}
+
 class ByteProducts {
  public:
   ByteProducts(onnx::ModelProto& model, Weights& weights, const std::set<std::string>& replaceable)
@@ -193,11 +243,17 @@ class ByteProducts {
     graph.mutable_node()->Swap(&nodes);
   }
 
-  /// Where inference has given up on the model.
+  /// Where inference has given up on the model, or does not know the operator.
   static void note_types(const onnx::NodeProto& node, Types& types) {
-    if (node.op_type() != "DynamicQuantizeLinear" || !node.domain().empty()) return;
-    for (const auto i : {0, 2}) {
-      if (i < node.output_size()) types.try_emplace(node.output(i), onnx::TensorProto::UINT8);
+    const auto note = [&](int output, int type) {
+      if (output < node.output_size()) types.try_emplace(node.output(output), type);
+    };
+    if (node.op_type() == "DynamicQuantizeLinear") {
+      note(0, onnx::TensorProto::UINT8);
+      note(2, onnx::TensorProto::UINT8);
+    } else if (node.op_type() == "QuantizeLinear") {
+      const auto zero = types.find(input_of(node, 2));
+      note(0, zero == types.end() ? onnx::TensorProto::UINT8 : zero->second);
     }
   }
 
@@ -402,6 +458,20 @@ bool multiplies_mixed_bytes(const onnx::ModelProto& model) {
   onnx::ModelProto copy = model;
   Weights none;
   return ByteProducts(copy, none, {}).make_whole(with_inferred_types(model).graph());
+}
+
+bool multiplies_mixed_floats(const onnx::ModelProto& model) {
+  const auto& graph = model.graph();
+  if (!dequantises(graph.node())) return false;
+  std::unordered_set<std::string> always;
+  for (const auto& one : graph.initializer()) always.insert(one.name());
+  for (const auto& node : graph.node()) {
+    if (node.op_type() == "Constant" && node.output_size() == 1) always.insert(node.output(0));
+  }
+  if (model.ir_version() >= kFreeInitialisersIr) {
+    for (const auto& input : graph.input()) always.erase(input.name());
+  }
+  return multiplies_mixed_floats(graph, with_inferred_types(model).graph(), {}, {}, always);
 }
 
 void make_byte_products_whole(onnx::ModelProto& model, Weights& weights,

@@ -16,6 +16,12 @@ namespace penstock::graph {
 /// \pre  nodes are sorted.
 bool multiplies_mixed_bytes(const onnx::ModelProto& model);
 
+/// Whether floats that DequantizeLinear makes of unsigned bytes are multiplied by such of signed
+/// bytes that may change, or that a nested graph reads: where ONNX Runtime multiplies the bytes
+/// instead, it makes signed constants of the main graph alone unsigned.
+/// \pre  nodes are sorted.
+bool multiplies_mixed_floats(const onnx::ModelProto& model);
+
 /// Where unsigned bytes are multiplied by signed ones (MatMulInteger, ConvInteger, their QLinear
 /// and com.microsoft kin), in nested graphs too, makes the signed ones and their zero point
 /// unsigned, both larger by 128: the sums stay what they are, and engines add products of unsigned

@@ -139,6 +139,14 @@ TEST(ByteProductsTest, ConstantsThatOtherNodesMoveAboutAreNotAdded) {
   EXPECT_THAT(unsigned_bytes(graph, "v/unsigned"), ElementsAre(129, 130, 131, 132));
 }
 
+TEST(ByteProductsTest, BytesOfAQuantizeLinearOfAnyDomainAreKnown) {
+  const auto graph = with_whole_products(R"(g (uint8[2,2] x, float[2,2] f) => (int32[2,2] y)
+    <float s = {0.5}, int8 z = {0}> {
+      w = com.microsoft.QuantizeLinear(f, s, z)  y = MatMulInteger(x, w) })");
+  EXPECT_THAT(operators(graph),
+              ElementsAre("QuantizeLinear", "Cast", "Add", "Cast", "MatMulInteger"));
+}
+
 struct Operator {
   const char* name;
   const char* call;  ///< Of x, w, its zero point z, and a scale s.

@@ -227,17 +227,17 @@ Result<Graph> import_onnx(const fs::path& file, const ImportOptions& options) {
   return graph;
 }
 
-Result<bool> cuts_byte_products(const fs::path& file, std::string_view bytes) {
-  if (!may_cut_byte_products()) return false;
+Result<CutProducts> cut_products(const fs::path& file, std::string_view bytes) {
+  if (!may_cut_byte_products()) return CutProducts{};
   std::shared_ptr<const MappedFile> mapped;
   if (!file.empty()) {
     PENSTOCK_TRY(mapped, MappedFile::open(file));
     bytes = mapped->bytes();
   }
-  return guarded(Code::kDataLoss, "not an ONNX model", [&]() -> Result<bool> {
+  return guarded(Code::kDataLoss, "not an ONNX model", [&]() -> Result<CutProducts> {
     PENSTOCK_TRY(auto model, parse_model(bytes));
     sort_nodes(model);
-    return multiplies_mixed_bytes(model);
+    return CutProducts{multiplies_mixed_bytes(model), multiplies_mixed_floats(model)};
   });
 }
 

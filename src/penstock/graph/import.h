@@ -34,10 +34,16 @@ using InputValue = std::variant<Tensor, std::string>;
 /// cut off what is more, as ONNX Runtime does on x86 without VNNI.
 bool may_cut_byte_products();
 
-/// Whether engines here may cut off what the model computes as it stands: it multiplies unsigned
-/// bytes by signed ones. \param bytes  the model, where `file` is empty.
+/// What of a model engines here may cut off (may_cut_byte_products()), as it stands.
+struct CutProducts {
+  bool of_bytes = false;   ///< It multiplies unsigned bytes by signed ones.
+  bool of_floats = false;  ///< Such as DequantizeLinear makes of unsigned bytes, and of signed ones
+                           ///< that may change or that a nested graph reads.
+};
+
+/// \param bytes  the model, where `file` is empty.
 /// \error kDataLoss  not an ONNX model.
-Result<bool> cuts_byte_products(const std::filesystem::path& file, std::string_view bytes);
+Result<CutProducts> cut_products(const std::filesystem::path& file, std::string_view bytes);
 
 struct ImportOptions {
   /// Fixes or bounds open input dimensions: "x" -> {1, 3, 224, 224}. See parse_shape().
