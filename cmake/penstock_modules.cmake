@@ -97,13 +97,19 @@ function(penstock_add_module name)
   penstock_precompile(penstock_${name} AS object HEADERS ${PENSTOCK_COMMON_HEADERS})
 endfunction()
 
-# penstock_discover_tests(target PROPERTIES ...): every case of GoogleTest is a ctest of its own. Under the
-# sanitizers the whole executable is one ctest, as a process of theirs takes longer to start than most cases
-# to run; what a case leaves behind shows in a later one. The first finding ends the executable, and the cases
-# behind it are not run. A case alone: the executable's --gtest_filter.
+# Under the address sanitizer a process takes longer to start than most cases to run.
+set(PENSTOCK_WHOLE_TESTS OFF)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=[^ ]*address")
+  set(PENSTOCK_WHOLE_TESTS ON)
+endif()
+
+# penstock_discover_tests(target PROPERTIES ...): every case of GoogleTest is a ctest of its own; where
+# PENSTOCK_WHOLE_TESTS, the whole executable is one. There what a case leaves behind shows in a later one, and
+# the first finding ends the executable, so that the cases behind it are not run. A case alone: the executable's
+# --gtest_filter.
 function(penstock_discover_tests target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PROPERTIES")
-  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+  if(PENSTOCK_WHOLE_TESTS)
     add_test(NAME ${target} COMMAND ${target})
     set_tests_properties(${target} PROPERTIES ${arg_PROPERTIES} TIMEOUT 2700)
   else()
@@ -117,8 +123,8 @@ endfunction()
 # sanitizer runs those labelled concurrency, which the target `concurrency_tests` builds; `engineless_tests`
 # builds those not labelled engine. APART: each file by a compiler run of its own, so that a change to
 # one is compiled soon; builds with sanitizers compile them together. COMPUTES: it is slow where it is not optimised.
-# LONGEST: it begins first, so that the other processors have something to do until it ends (under the
-# sanitizers, too, where an executable is one ctest).
+# LONGEST: it begins first, so that the other processors have something to do until it ends (where an
+# executable is one ctest, too).
 function(penstock_add_tests name)
   if(NOT PENSTOCK_BUILD_TESTS)
     return()
