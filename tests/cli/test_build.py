@@ -338,13 +338,14 @@ def test_calls_of_several_frames_are_used_where_they_are_faster(build, well, cha
     assert well("verify", package, "--model", chain, "--json").json["ok"] is True
     # No bound of calls of one frame is one of these; nor is their time foretold, which hangs on how many come.
     assert report["lower_bound_seconds"] == 0
-    assert sum(node["seconds"] for node in report["nodes"]) < 3e-3
     again = build(chain, *options, package="again.penstock", budget="300s")
     assert (again["measured_plans"], again["chosen"]) == (0, report["chosen"])
     assert batches_of(well, tmp_path / "again.penstock") == [4]
     # What was chosen for calls of several frames is not the answer where none may have them.
-    build(chain, *options[:-2], package="alone.penstock", budget="300s")
+    single = build(chain, *options[:-2], package="alone.penstock", budget="300s")
     assert batches_of(well, tmp_path / "alone.penstock") == [1]
+    # A frame's share of a call, not the whole call.
+    assert sum(node["seconds"] for node in report["nodes"]) < sum(node["seconds"] for node in single["nodes"])
 
 
 def test_calls_of_several_frames_that_gain_nothing_are_not_used(build, well, cpu, synthetic, tmp_path):

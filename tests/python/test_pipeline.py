@@ -1103,7 +1103,7 @@ def test_results_that_are_held_do_not_stop_pushes_that_do_not_wait(model: Path, 
     with penstock.split(model, cuts=["increment"], in_flight=16) as pipeline:
 
         def push(i: int) -> int:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while (number := pipeline.try_push(frame(i), done=lambda out: called.append(out.number))) is None:
                 assert time.monotonic() < until
             return number
@@ -1164,7 +1164,7 @@ def test_inputs_are_let_go(pipeline: penstock.Pipeline) -> None:
     gone = weakref.ref(array)
     pipeline.run(None, array)
     del array
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while gone() is not None and time.monotonic() < deadline:
         pipeline(frame(2))
     assert gone() is None
