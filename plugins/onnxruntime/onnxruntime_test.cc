@@ -609,6 +609,16 @@ TEST_F(OnnxRuntimeTest, EvaluatesAModelOnceForItsValuesOrTypes) {
   EXPECT_EQ(to_string((*types)[0]), "f32[n,3]");
 }
 
+TEST_F(OnnxRuntimeTest, EndsAnEvaluationThatTakesTooLong) {
+  Tensor count = Tensor::allocate(DType::kI64, {});
+  count.as<std::int64_t>()[0] = std::numeric_limits<std::int64_t>::max();
+  const auto outputs =
+      evaluate(*backend_, read_file(model("long_loop")), {std::move(count), floats({1}, {0})}, {},
+               std::chrono::milliseconds(1));
+  ASSERT_FALSE(outputs);
+  EXPECT_EQ(outputs.error().code, Code::kCancelled);
+}
+
 TEST(OnnxRuntimeSearchTest, SaysWhereItSoughtAnEngineAndWhatToDo) {
   setenv("PENSTOCK_ONNXRUNTIME", "/absent/libonnxruntime.so", 1);
   const Registry registry = Registry::load();

@@ -139,6 +139,12 @@ def sum_of_two(folder: Path) -> Path:
     return save(folder, "sum", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
 
 
+def test_an_archive_of_a_folder_may_end_in_capitals(well, archives, tmp_path):
+    (archives / "a.npz").rename(archives / "A.NPZ")
+    report = well("run", sum_of_two(tmp_path), "--inputs", archives, "--output", "out.npz", "--json").json
+    assert report["frames"] == 3
+
+
 def test_the_archives_of_a_folder_are_frames_by_name(penstock, well, archives, tmp_path, cpu):
     model = sum_of_two(tmp_path)
     for name in ["notes.txt", "._10.npz"]:
@@ -506,6 +512,16 @@ def test_plain_frames_come_from_standard_input(piped, tmp_path, dtype):
     done, lines = piped(model, frames.tobytes())
     assert done.returncode == 0, done.stderr
     assert values_of(lines) == frames.tolist()
+
+
+@pytest.mark.parametrize("frames", [[0x93], [0x93, 1, 2], [1, 0x93, 0x93]])
+def test_frames_of_a_byte_come_from_standard_input(piped, tmp_path, frames):
+    """Such as begin as a .npy file does: more than a frame is read to know that they are none."""
+    node = helper.make_node("Identity", ["x"], ["y"], "copy")
+    model = save(tmp_path, "copy", [node], [value("x", [1], TensorProto.UINT8)], [value("y", [1], TensorProto.UINT8)])
+    done, lines = piped(model, bytes(frames))
+    assert done.returncode == 0, done.stderr
+    assert values_of(lines) == [[frame] for frame in frames]
 
 
 def test_arrays_of_different_shapes_come_from_standard_input(piped, double):

@@ -313,6 +313,16 @@ def test_what_usual_numbers_do_not_change_is_judged_on_larger_ones(
     assert "64 times as large" in penstock("verify", "p").out
 
 
+def test_a_failure_on_larger_numbers_is_told(penstock, well, synthetic_backends, tmp_path):
+    nodes = [helper.make_node("Add", ["x", "far"], ["a"]), helper.make_node("Sigmoid", ["a"], ["y"])]
+    save_network(tmp_path / "low.onnx", nodes, [1, 64], [("far", np.float32(-60))])
+    synthetic_backends(a={"faults": [{"do": "refuse", "on": "*", "when": "run", "after": 25}]})
+    well("split", "low.onnx", "--backend", "synthetic_a", "-o", "p")
+    outcome = penstock("verify", "p", "--json")
+    assert (outcome.code, outcome.json["ok"]) == (1, False), outcome
+    assert "with random values 64 times as large: stage 'stage0': frame" in outcome.err
+
+
 @pytest.mark.parametrize(("changed", "code"), [(2**-23, 3), (2**-5, 1)])
 def test_a_rounding_between_two_steps_is_no_proof(penstock, well, tmp_path, changed, code):
     """Half of a sum of two steps lies between two: any engine rounds it its own way, as a changed last bit does."""

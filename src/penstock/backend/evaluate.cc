@@ -1,6 +1,8 @@
 // Compiles a model without optimisation, and runs it once or reads the types of its outputs.
 #include "penstock/backend/evaluate.h"
 
+#include "penstock/base/thread.h"
+
 namespace penstock::backend {
 namespace {
 
@@ -18,7 +20,8 @@ Result<std::unique_ptr<Executable>> compile_plainly(
 
 Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
                                      const std::vector<Tensor>& inputs,
-                                     const std::vector<std::filesystem::path>& custom_ops) {
+                                     const std::vector<std::filesystem::path>& custom_ops,
+                                     std::chrono::nanoseconds limit) {
   PENSTOCK_TRY(const auto executable, compile_plainly(backend, model, custom_ops));
   PENSTOCK_TRY(const auto context, executable->create_context());
   std::vector<Tensor> outputs(executable->outputs().size());
@@ -28,8 +31,11 @@ Result<std::vector<Tensor>> evaluate(Backend& backend, const std::string& model,
   output_pointers.reserve(outputs.size());
   for (const auto& input : inputs) input_pointers.push_back(&input);
   for (auto& output : outputs) output_pointers.push_back(&output);
-  PENSTOCK_CHECK_OK(context->run({}, input_pointers, output_pointers));
-  PENSTOCK_CHECK_OK(context->wait(kNoDeadline));
+  const auto run = [&]() -> Status {
+    PENSTOCK_CHECK_OK(context->run({}, input_pointers, output_pointers));
+    return context->wait(kNoDeadline);
+  };
+  PENSTOCK_CHECK_OK(run_within(limit, [&] { context->cancel(); }, run));
   return outputs;
 }
 

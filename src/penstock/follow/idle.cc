@@ -80,7 +80,13 @@ void IdleProbe::look(const std::vector<int>& everywhere) {
   const auto cpus = cpus_;
   lock.unlock();
   std::map<int, std::optional<double>> found;
-  for (const int cpu : cpus) found[cpu] = measure(cpu);
+  for (const int cpu : cpus) {
+    found[cpu] = measure(cpu);
+    lock.lock();
+    const bool stopping = stopping_;
+    lock.unlock();
+    if (stopping) break;
+  }
   (void)device::pin_this_thread(everywhere);
   lock.lock();
   for (const auto& [cpu, idle] : found) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/base/ending.h"
 #include "penstock/base/option_name.h"
 #include "penstock/base/words.h"
 #include "penstock/tensor/npz.h"
@@ -142,7 +143,7 @@ std::vector<std::string> archives_among(const std::vector<fs::path>& entries) {
   std::vector<std::string> names;
   for (const auto& entry : entries) {
     std::error_code unknown;
-    if (entry.extension() != ".npz" || fs::is_directory(entry, unknown)) continue;
+    if (ending_of(entry) != ".npz" || fs::is_directory(entry, unknown)) continue;
     names.push_back(entry.filename().string());
   }
   return names;

@@ -97,16 +97,25 @@ Result<std::optional<Tensor>> StandardInput::read(std::chrono::milliseconds pati
   while (!ended_) {
     auto wanted = wanted_bytes();
     if (!wanted) return std::move(wanted).error().within(place());
-    if (form_ != Form::kUnknown && bytes_.size() == *wanted) {
+    if (form_ != Form::kUnknown && bytes_.size() >= *wanted) {
+      // To know the form may have taken more bytes than a small value has.
+      const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(*wanted);
+      std::vector<std::byte> behind(end, bytes_.end());
+      bytes_.erase(end, bytes_.end());
       PENSTOCK_TRY(auto tensor, to_tensor());
-      bytes_.clear();
+      bytes_ = std::move(behind);
       ++frame_;
       return std::optional(std::move(tensor));
     }
     auto came = take_bytes(*wanted - bytes_.size(), patience);
     if (!came) return std::move(came).error().within(place());
     if (*came == Came::kNothing) return std::optional<Tensor>();
-    ended_ = *came == Came::kEnd;
+    const bool at_end = *came == Came::kEnd;
+    if (at_end && form_ == Form::kUnknown && !bytes_.empty()) {
+      form_ = Form::kRaw;
+      continue;
+    }
+    ended_ = at_end;
     if (ended_ && !bytes_.empty()) {
       return make_error(
           Code::kDataLoss, place(), ": is cut off: expected ", counted(*wanted, "byte"),

@@ -142,6 +142,10 @@ struct Dequantised {
 bool multiplies_mixed_floats(const onnx::GraphProto& graph, const onnx::GraphProto& inferred,
                              Types types, std::unordered_map<std::string, Dequantised> made,
                              const std::unordered_set<std::string>& always) {
+  for (const auto& name : names_in(graph)) {
+    types.erase(name);
+    made.erase(name);
+  }
   read_types(graph, types);
   read_types(inferred, types);
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -215,13 +219,14 @@ class ByteProducts {
 
   /// `inferred`: the graph with more types. `visible`: of the graphs around it.
   void visit(onnx::GraphProto& graph, const onnx::GraphProto& inferred, Visible visible) {
+    if (&graph != &main_) {
+      for (const auto& name : names_in(graph)) {
+        visible.types.erase(name);
+        visible.inner.insert(name);
+      }
+    }
     read_types(graph, visible.types);
     read_types(inferred, visible.types);
-    if (&graph != &main_) {
-      for (const auto& one : graph.input()) visible.inner.insert(one.name());
-      for (const auto& one : graph.initializer()) visible.inner.insert(one.name());
-      for (const auto& one : graph.sparse_initializer()) visible.inner.insert(one.values().name());
-    }
     std::map<std::string, std::string> computed;
     Nodes nodes;
     for (int i = 0; i < graph.node_size(); ++i) {

@@ -12,6 +12,7 @@
 namespace penstock::graph {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -127,6 +128,20 @@ TEST(ByteProductsTest, AnInnerNameHidesAnOuterConstant) {
     })");
   EXPECT_THAT(serialised(graph.nodes.back(), "then_branch"), HasSubstr("Cast"));
   EXPECT_THAT(serialised(graph.nodes.back(), "else_branch"), Not(HasSubstr("Cast")));
+}
+
+TEST(ByteProductsTest, AnInnerNodesNameHidesAConstantThatComesLater) {
+  const auto graph =
+      with_whole_products(R"(g (bool c, uint8[2,2] x) => (int32[2,2] y, int32[2,2] z) {
+      y = If (c) <
+        then_branch = t () => (int32[2,2] a) {
+          w = Constant <value = int8[2,2] {5, 6, 7, 8}> ()  a = MatMulInteger(x, w) },
+        else_branch = e () => (int32[2,2] b) { b = Cast <to = 6> (x) }>
+      w = Constant <value = int8[2,2] {1, 2, 3, 4}> ()  z = MatMulInteger(x, w)
+    })");
+  const auto weights = graph.nodes.back().inputs[1];
+  EXPECT_THAT(unsigned_bytes(graph, graph.value(weights).name), ElementsAre(129, 130, 131, 132));
+  EXPECT_THAT(graph.nodes.front().captures, Not(Contains(weights)));
 }
 
 TEST(ByteProductsTest, ConstantsThatOtherNodesMoveAboutAreNotAdded) {

@@ -288,6 +288,24 @@ TEST(KnownLoop, NestedOnesAndBranchesInThemOpenUp) {
   expect_writable(graph);
 }
 
+TEST(KnownLoop, HandsOnUnderAFreeNameWhereABodyNestedInItHidesTheOuterOne) {
+  const auto graph = imported(R"(g (float[2] x, int64 m) => (float[2] y) <int64 n = {2}> {
+      h = Abs(x)
+      y = Loop (n, , h) <body = b (int64 i, bool on, float[2] s) => (bool on, float[2] t) {
+        t = Loop (m, , s) <body = bb (int64 j, bool on2, float[2] h) => (bool on2, float[2] v) {
+          v = Add(h, s)
+        }>
+      }>
+    })");
+  ASSERT_THAT(ops_of(graph), ElementsAre("Abs", "Loop", "Loop"));
+  for (const auto& node : graph.nodes) {
+    if (node.op != "Loop") continue;
+    EXPECT_EQ(node.captures, std::vector(1, node.inputs[2]));
+    EXPECT_NE(graph.value(node.captures[0]).name, "h");
+  }
+  expect_writable(graph);
+}
+
 TEST(KnownLoop, StaysWhereItIsNotKnownOrTooLong) {
   const auto ops = [](const std::string& head, const std::string& begin, const std::string& next) {
     return ops_of(

@@ -129,6 +129,31 @@ TEST(FoldTest, KnowsShapesWithoutAnEngine) {
   EXPECT_EQ(graph.removed.at("pick"), "folded into constant 't'");
 }
 
+TEST(FoldTest, KnowsNoNumberThatATypeOnTheWayCannotHold) {
+  const Graph graph = import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[300] x) => (int64[1] y, int64[1] z, int64[1] w) {
+      s = Shape(x)
+      b = Cast <to = 9> (s)  y = Cast <to = 7> (b)
+      u = Cast <to = 2> (s)  z = Cast <to = 7> (u)
+      f = Cast <to = 1> (s)  i = Cast <to = 6> (f)  w = Cast <to = 7> (i)
+    })");
+  EXPECT_FALSE(graph.value(*graph.find_value("y")).constant);
+  EXPECT_FALSE(graph.value(*graph.find_value("z")).constant);
+  EXPECT_THAT(graph.value(*graph.find_value("w")).constant->as<std::int64_t>(), ElementsAre(300));
+}
+
+TEST(FoldTest, KnowsNoListThatDescribesNoShape) {
+  std::string joins = "c0 = Concat <axis = 0> (a, a)";
+  for (int i = 0; i < 40; ++i)
+    joins += concat("  c", i + 1, " = Concat <axis = 0> (c", i, ", c", i, ")");
+  const Graph graph = import_text(R"(
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[600] a) => (int64[n] y) { )" +
+                                  joins + "  y = Abs(c40) }");
+  EXPECT_EQ(graph.nodes.size(), 42U);
+}
+
 TEST(FoldTest, GoesOnWithWhatARoundHasMadeKnown) {
   FakeEngine engine;
   const Graph graph = import_text(R"(

@@ -2,6 +2,7 @@
 #include "penstock/graph/inference.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -166,6 +167,23 @@ void forget_stale_sizes(onnx::NodeProto& node, const TypesByName& types) {
 
 using TensorsByName = std::unordered_map<std::string, const onnx::TensorProto*>;
 
+/// Up to which number the type holds each whole one, positive or negative; 0: of other types.
+std::int64_t most_whole_number(int type) {
+  constexpr std::int64_t kOne = 1;
+  switch (type) {
+    case onnx::TensorProto::INT64:
+      return std::numeric_limits<std::int64_t>::max();
+    case onnx::TensorProto::INT32:
+      return std::numeric_limits<std::int32_t>::max();
+    case onnx::TensorProto::DOUBLE:
+      return kOne << 53;
+    case onnx::TensorProto::FLOAT:
+      return kOne << 24;
+    default:
+      return 0;
+  }
+}
+
 /// What an operator's data propagation sees of one node.
 class PropagationContext final : public onnx::DataPropagationContext {
  public:
@@ -209,8 +227,16 @@ class PropagationContext final : public onnx::DataPropagationContext {
     for (std::int64_t k = 0; k < dims.dim(0).dim_value(); ++k) shape.add_dim();
     return &shapes_.emplace(name, std::move(shape)).first->second;
   }
+  /// ONNX's functions hand on what they read, also where the output cannot hold it: a Cast to bool
+  /// or to uint8 makes another number of 300.
   void addOutputData(std::size_t i, onnx::TensorShapeProto&& shape) override {
-    if (i < getNumOutputs()) shapes_.emplace(node_.output(static_cast<int>(i)), std::move(shape));
+    const auto* made = getOutputType(i);
+    if (made == nullptr || shape.dim_size() > kLongestShape) return;
+    const auto most = most_whole_number(made->tensor_type().elem_type());
+    const bool held = std::ranges::all_of(shape.dim(), [&](const auto& dim) {
+      return most > 0 && dim.dim_value() <= most && dim.dim_value() >= -most;
+    });
+    if (held) shapes_.emplace(node_.output(static_cast<int>(i)), std::move(shape));
   }
 
  private:

@@ -10,15 +10,6 @@
 namespace penstock::graph {
 namespace {
 
-std::unordered_set<std::string> locals_of(const onnx::GraphProto& graph) {
-  std::unordered_set<std::string> names;
-  for (const auto& input : graph.input()) names.insert(input.name());
-  for (const auto& constant : graph.initializer()) names.insert(constant.name());
-  for (const auto& constant : graph.sparse_initializer()) names.insert(constant.values().name());
-  for (const auto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
-  return names;
-}
-
 /// Of all graphs nested in this one.
 void add_nested_names_of_all(const onnx::GraphProto& graph,
                              std::unordered_set<std::string>& names) {
@@ -32,7 +23,7 @@ bool is_constant_node(const onnx::NodeProto& node) {
 }  // namespace
 
 void rename_captures(onnx::GraphProto& graph, NewNames names) {
-  for (const auto& local : locals_of(graph)) names.erase(local);
+  for (const auto& local : names_in(graph)) names.erase(local);
   const auto rename = [&](std::string& name) {
     if (const auto found = names.find(name); found != names.end()) name = found->second;
   };
@@ -45,7 +36,7 @@ void rename_captures(onnx::GraphProto& graph, NewNames names) {
 
 void add_nested_names(const onnx::NodeProto& node, std::unordered_set<std::string>& names) {
   for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-    names.merge(locals_of(nested));
+    names.merge(names_in(nested));
     add_nested_names_of_all(nested, names);
   });
 }
@@ -125,6 +116,16 @@ class Inliner::Copy {
     return id;
   }
 
+  /// A copy of the value, for nested graphs where a value of their own hides its name.
+  ValueId under_free_name(ValueId value) {
+    const auto [known, is_new] = copies_.try_emplace(value, ValueId::kNone);
+    if (is_new) {
+      const std::string name = graph_.value(value).name;
+      known->second = inliner_.add("Identity", {value}, inliner_.fresh(name));
+    }
+    return known->second;
+  }
+
   Node node_of(onnx::NodeProto proto) {
     Node node;
     if (!proto.name().empty()) node.name = inliner_.prefixed(proto.name());
@@ -136,10 +137,13 @@ class Inliner::Copy {
     }
     std::ranges::sort(*proto.mutable_attribute(), {},
                       [](const auto& attribute) { return attribute.name(); });
+    std::unordered_set<std::string> own;  // Names of the nested graphs' own values.
+    add_nested_names(proto, own);
     for_each_nested_graph(proto, [&](onnx::GraphProto& nested) {
       NewNames renamed;
       for (const auto& name : captured_names(nested)) {
-        const auto id = scope_.at(name);
+        const auto outer = scope_.at(name);
+        const auto id = own.contains(graph_.value(outer).name) ? under_free_name(outer) : outer;
         if (!std::ranges::count(node.captures, id)) node.captures.push_back(id);
         renamed[name] = graph_.value(id).name;
       }
@@ -158,6 +162,7 @@ class Inliner::Copy {
   const onnx::GraphProto& nested_;
   Scope scope_;
   Scope claimed_;
+  std::unordered_map<ValueId, ValueId> copies_;  // What under_free_name() made.
 };
 
 Inliner::Inliner(Draft& draft)
@@ -224,7 +229,7 @@ ValueId Inliner::constant(const std::string& name, Tensor tensor) {
 Scope Inliner::claims(const onnx::GraphProto& nested, const std::vector<ValueId>& wanted) const {
   std::unordered_set<std::string> nested_locals;
   add_nested_names_of_all(nested, nested_locals);
-  const auto locals = locals_of(nested);
+  const auto locals = names_in(nested);
   Scope claimed;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto& name = nested.output(static_cast<int>(i)).name();

@@ -147,6 +147,13 @@ Status settle_main(onnx::NodeProto& node, DataReader& reader, Weights& weights) 
       PENSTOCK_CHECK_OK(take(*attribute.mutable_t(), node.output(0), reader, weights));
     } else {
       PENSTOCK_CHECK_OK(settle(attribute, reader));
+      if (attribute.has_g() && attribute.ByteSizeLong() > INT32_MAX) {
+        return make_error(Code::kResourceExhausted, "attribute '", attribute.name(),
+                          "': its graph holds over 2 GB with its weights, found ",
+                          attribute.ByteSizeLong(),
+                          " bytes; make the weights initialisers of the main graph")
+            .within(place_of(node));
+      }
     }
   }
   return {};

@@ -376,6 +376,15 @@ void forget_shape(onnx::ValueInfoProto& info) {
   if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
 }
 
+std::unordered_set<std::string> names_in(const onnx::GraphProto& graph) {
+  std::unordered_set<std::string> names;
+  for (const auto& input : graph.input()) names.insert(input.name());
+  for (const auto& constant : graph.initializer()) names.insert(constant.name());
+  for (const auto& constant : graph.sparse_initializer()) names.insert(constant.values().name());
+  for (const auto& node : graph.node()) names.insert(node.output().begin(), node.output().end());
+  return names;
+}
+
 std::vector<std::string> captured_names(const onnx::GraphProto& graph) {
   return CaptureFinder().run(graph);
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include <onnx/onnx_pb.h>
@@ -69,6 +70,8 @@ void for_each_nested_graph(Node& node, Visit visit) {
   }
 }
 
+/// Names of the graph's own values: inputs, constants, and what its nodes make.
+std::unordered_set<std::string> names_in(const onnx::GraphProto& graph);
 /// Names that `graph` reads and does not define, in order of first use.
 std::vector<std::string> captured_names(const onnx::GraphProto& graph);
 

@@ -265,6 +265,17 @@ TEST(Randomness, IsSeenInNestedGraphsToo) {
   EXPECT_FALSE(is_random(graph, graph.nodes[1]));
 }
 
+TEST(Randomness, IsNotOfANestedDropoutThatNeverTrains) {
+  const auto graph = graph_of(R"((float[2] x, bool c, bool d) => (float[2] y, float[2] z)
+      <float some = {0.5}, bool no = {0}> {
+      y = If(c) <then_branch = one () => (float[2] a) { a = Dropout(x, some, no) },
+                 else_branch = two () => (float[2] b) <bool off = {0}> { b = Dropout(x, some, off) }>
+      z = If(c) <then_branch = three () => (float[2] e) <bool on = {1}> { e = Dropout(x, some, on) },
+                 else_branch = four () => (float[2] f) { f = Dropout(x, some, d) }> })");
+  EXPECT_FALSE(is_random(graph, graph.nodes[0]));
+  EXPECT_TRUE(is_random(graph, graph.nodes[1]));
+}
+
 TEST(Randomness, IsNotOfADropoutThatDropsNothing) {
   const auto graph = graph_of(R"((float[2] x, float r) => (float[2] y, float[2] z, float[2] w)
       <float none = {0}, float some = {0.5}, bool training = {1}> {

@@ -29,9 +29,10 @@ bool is_any(std::string_view op, std::span<const std::string_view> ops) {
   return std::ranges::find(ops, op) != ops.end();
 }
 
-/// Whether `value` holds what such a function gave.
-bool computes_with_one(const graph::Graph& graph, graph::ValueId value) {
-  for (;;) {
+/// Whether `value` holds what such a function gave. `seen`: what was looked at.
+bool computes_with_one(const graph::Graph& graph, graph::ValueId value,
+                       std::set<graph::ValueId>& seen) {
+  while (seen.insert(value).second) {
     if (value == graph::ValueId::kNone || !graph.value(value).producer) return false;
     const auto& node = graph.nodes[graph::index(*graph.value(value).producer)];
     if (!node.domain.empty()) return false;
@@ -39,10 +40,11 @@ bool computes_with_one(const graph::Graph& graph, graph::ValueId value) {
     if (!is_any(node.op, kMoves) || node.inputs.empty()) return false;
     if (node.op == "Concat") {
       return std::ranges::any_of(node.inputs,
-                                 [&](auto input) { return computes_with_one(graph, input); });
+                                 [&](auto input) { return computes_with_one(graph, input, seen); });
     }
     value = node.inputs.front();
   }
+  return false;  // It was looked at for another path.
 }
 
 /// Whether the node may round numbers to integers: what it does inside is not looked at.
@@ -210,7 +212,8 @@ std::vector<measure::KnownOutput> known_outputs(const plan::Package& package) {
   if (!graph) return known;
   const auto reached = what_reaches(*graph, package.plan.inputs.size());
   for (std::size_t i = 0; i < known.size() && i < graph->outputs.size(); ++i) {
-    if (computes_with_one(*graph, graph->outputs[i])) known[i].last_rounding = kEightUnits;
+    std::set<graph::ValueId> seen;
+    if (computes_with_one(*graph, graph->outputs[i], seen)) known[i].last_rounding = kEightUnits;
     const auto dtype = graph->value(graph->outputs[i]).type.dtype;
     const bool narrow = dtype == DType::kU8 || dtype == DType::kI8;
     known[i].exact = narrow && !is_rounded(*graph, graph->outputs[i]);

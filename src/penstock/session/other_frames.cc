@@ -91,7 +91,17 @@ std::int64_t longest_of(const std::vector<plan::TensorInfo>& inputs) {
   return longest;
 }
 
-/// What frames of other sizes said against an output, or for one of which nothing was sure.
+/// Frames that the reference takes, and the pipeline does not.
+void take_failures(measure::VerifyReport& report, const measure::VerifyReport& other,
+                   const std::string& with) {
+  report.failed += other.failed;
+  for (const auto& failure : other.failures) {
+    report.failures.push_back(concat("with ", with, ": ", failure));
+  }
+}
+
+/// What frames of other sizes said against an output, or for one of which nothing was sure and
+/// against which nothing was seen.
 void take_more_telling(measure::VerifyReport& report, measure::VerifyReport other) {
   using measure::Finding;
   const auto& sizes = report.other_sizes;
@@ -99,16 +109,14 @@ void take_more_telling(measure::VerifyReport& report, measure::VerifyReport othe
     auto& here = report.verdict.outputs[i];
     auto& there = other.verdict.outputs[i];
     if (here.finding == Finding::kWrong) continue;
-    const bool settles = here.finding == Finding::kInconclusive && there.finding == Finding::kRight;
+    const bool settles = here.finding == Finding::kInconclusive && here.mismatches == 0 &&
+                         there.finding == Finding::kRight;
     if (there.finding != Finding::kWrong && !settles) continue;
     here = std::move(there);
     if (!here.reason.empty()) here.reason = concat("with ", sizes, ": ", here.reason);
     for (auto& problem : here.problems) problem = concat("with ", sizes, ": ", problem);
   }
-  report.failed += other.failed;
-  for (const auto& failure : other.failures) {
-    report.failures.push_back(concat("with ", sizes, ": ", failure));
-  }
+  take_failures(report, other, sizes);
 }
 
 /// Nothing where the network takes none, or where what is allowed cannot be measured on them.
@@ -189,7 +197,11 @@ Status try_other_scales(const VerifyRun& usual, measure::VerifyReport& report) {
     }
     if (!tells) continue;
     PENSTOCK_TRY(auto other, judge_frames(scaled, judge, kScaledFrames));
-    if (other.failed + other.unjudged > 0) continue;
+    if (other.failed > 0) {
+      take_failures(report, other, concat("random values ", scale, " times as large"));
+      return {};
+    }
+    if (other.unjudged > 0) continue;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       auto& found = other.verdict.outputs[i];
       if (!hardly_varied(outputs[i]) || found.finding == measure::Finding::kInconclusive) continue;
