@@ -366,8 +366,9 @@ class Judge {
     for (const auto* list : {&seen_.popped, &seen_.called}) {
       for (const auto& out : *list) {
         ++counts[out.outcome];
-        const bool ok = out.outcome == pipeline::Outcome::kOk;
-        by_edges += !ok && contains(out.error.message(), "was full (") ? 1 : 0;
+        const bool own = out.outcome == pipeline::Outcome::kDropped ||  // Others repeat its error.
+                         out.outcome == pipeline::Outcome::kError;
+        by_edges += own && contains(out.error.message(), "was full (") ? 1 : 0;
       }
     }
     const auto& stats = seen_.stats;

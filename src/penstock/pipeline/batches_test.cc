@@ -333,6 +333,38 @@ TEST_F(Batches, ShareWhatIsThereAmongReplicas) {
   }
 }
 
+// in -> net (calls of 4) -> out
+TEST(BatchesBehindALossyEdge, LeaveTheEdgeItsCapacityWhileTheyAreRead) {
+  Gate gate;
+  std::atomic<bool> holds{false};
+  FakeNetwork network;
+  network.input("in").stage("net", {"in"}, {"y"}, unary([](float x) { return x; })).output("y");
+  network.together("net", {4}, [&](Inputs) -> Status {
+    if (holds.exchange(false)) gate.wait();
+    return {};
+  });
+  network.plan.stages[0].batch.wait = std::chrono::seconds(600);
+  auto& edge = network.finish().edges[0];
+  edge.policy = plan::FullPolicy::kDropOldest, edge.capacity = 4;
+  auto pipeline = *network.start();
+  holds = true;
+  const auto push = [&](int from, int to) {
+    for (int i = from; i < to; ++i) {
+      ASSERT_TRUE(pipeline->push(std::vector{number(static_cast<float>(i))}, kLong));
+    }
+  };
+  push(0, 4);
+  gate.wait_for_one();
+  push(4, 9);
+  pipeline->close();  // No call waits for more.
+  gate.open();
+  for (FrameNumber frame = 0; frame < 9; ++frame) {
+    const auto output = pipeline->pop(kLong);
+    ASSERT_TRUE(output && *output);
+    EXPECT_EQ((*output)->outcome(), frame == 4 ? Outcome::kDropped : Outcome::kOk) << frame;
+  }
+}
+
 // in -> net (a part that writes "y_between", and one that writes "y") -> out
 TEST(BatchMemory, WhatCallsHaveBesidesTheSlotsCounts) {
   FakeNetwork network;

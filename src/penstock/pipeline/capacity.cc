@@ -34,6 +34,14 @@ std::size_t held_by(const plan::Plan& plan, int stage) {
   return frames_of(plan, stage) * static_cast<std::size_t>(std::clamp(lanes, 1, kMostSlots));
 }
 
+// Frames that the stage may be reading from an edge of that capacity, or writing to it; the
+// pipeline writes one. No instance has more calls than the edge holds.
+std::size_t in_calls_of(const plan::Plan& plan, int stage, int capacity) {
+  if (stage < 0) return 1;
+  const auto most = std::max(frames_of(plan, stage), static_cast<std::size_t>(capacity));
+  return replicas_of(plan, stage) * std::min(held_by(plan, stage), most);
+}
+
 // How many frames the workers between the edge's ends can hold.
 std::size_t held_between(const plan::Plan& plan, const plan::Edge& edge) {
   const bool to_output = edge.to.empty() || edge.to.back() == plan::kPipelineOutput;
@@ -472,8 +480,9 @@ int keeping_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories) {
   std::size_t spare = static_cast<std::size_t>(keeping_slots(plan, edge, memories));
   if (edge.policy == plan::FullPolicy::kBlock) return static_cast<int>(spare);
-  spare += replicas_of(plan, edge.from);
-  for (const int to : edge.to) spare += to < 0 ? kLeastSlots : replicas_of(plan, to);
+  const int capacity = choose_capacity(plan, edge);
+  spare += in_calls_of(plan, edge.from, capacity);
+  for (const int to : edge.to) spare += to < 0 ? kLeastSlots : in_calls_of(plan, to, capacity);
   return static_cast<int>(spare);
 }
 

@@ -67,7 +67,7 @@ backend::Memory* memory_of(const plan::Plan& plan, const plan::StateEdge& state,
 std::vector<int> keepers_of(const plan::Plan& plan, const plan::Edge& edge,
                             const Memories& memories);
 /// Slots that the edge has beyond its capacity: keeping_slots(), and on an edge that may drop
-/// frames one for each frame that is being written or read.
+/// frames one for each frame that is being written or read, as far as the plan says how many.
 int spare_slots(const plan::Plan& plan, const plan::Edge& edge, const Memories& memories);
 /// Slots for frames whose readers are done, and which keepers_of() the edge still need; 0: it has
 /// no keepers.

@@ -5,6 +5,8 @@
 #include <bit>
 #include <optional>
 
+#include "penstock/base/words.h"
+
 namespace penstock::pipeline {
 
 std::vector<std::int64_t> bound_of(const Type& type) {
@@ -260,34 +262,47 @@ Slot* Edge::replace_slot(FrameNumber frame, Slot& fresh) {
 
 bool Edge::begin_write(FrameNumber frame) {
   const std::scoped_lock lock(mutex_);
+  const bool has_older = !waiting_.empty() && waiting_.front() < frame;
+  if (free_.empty() && keeps_newest() && has_older) drop_oldest();
   if (free_.empty()) return false;
   slot_of_[frame & window_mask_] = free_.back();
   free_.pop_back();
   return true;
 }
 
-void Edge::end_write(FrameNumber frame) {
+bool Edge::end_write(FrameNumber frame) {
   const std::scoped_lock lock(mutex_);
   if (waiting_.size() >= static_cast<std::size_t>(capacity_)) {
-    if (policy == plan::FullPolicy::kDropNewest || policy == plan::FullPolicy::kError) {
-      drop(frame);
-      return;
+    if (!keeps_newest()) {
+      lose(frame);
+      return policy != plan::FullPolicy::kError;
     }
-    drop(waiting_.front());
-    waiting_.erase(waiting_.begin());
+    drop_oldest();
   }
   // Replicas end out of order; the oldest frame is the first to go.
   waiting_.insert(std::ranges::upper_bound(waiting_, frame), frame);
   readers_left_[frame & window_mask_] = readers_;
+  return true;
 }
 
-void Edge::drop(FrameNumber frame) {
+void Edge::drop_oldest() {
+  lose(waiting_.front());
+  waiting_.erase(waiting_.begin());
+}
+
+void Edge::lose(FrameNumber frame) {
   free_slot(frame);
   drops.fetch_add(1, std::memory_order_relaxed);
-  on_drop(*this, frame);
+  if (policy != plan::FullPolicy::kError) on_drop(*this, frame);
+}
+
+Error Edge::was_full(Code code) const {
+  return make_error(code, "edge '", name, "' was full (", counted(capacity_, "frame"),
+                    "), policy '", plan::to_string(policy), "'");
 }
 
 void Edge::abandon_write(FrameNumber frame) {
+  if (!lossy()) return let_go(slot(frame));
   const std::scoped_lock lock(mutex_);
   free_slot(frame);
 }

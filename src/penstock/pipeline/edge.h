@@ -166,18 +166,23 @@ class Edge {
     return shapes_[frame & (shapes_.size() - 1)].load(std::memory_order_relaxed);
   }
 
+  /// Gives back the slot of a frame that was not written after all, and what was lent to it.
+  void abandon_write(FrameNumber frame);
+
   // Lossy edges only; every call locks.
 
-  /// Takes a slot for writing. False: none is free, since readers hold all; the frame must drop.
+  /// Takes a slot for writing; where none is free and the policy keeps the newest, that of the
+  /// oldest frame that waits. False: readers hold all, or the policy has this frame lose.
   bool begin_write(FrameNumber frame);
   /// Offers the written frame to the readers. Where there is no room, the policy names a frame (the
   /// oldest waiting one, or this one) that loses its slot; on_drop is told, under the lock, so that
-  /// no reader can meet a frame without a slot that still counts as alive.
-  void end_write(FrameNumber frame);
-  /// Gives back the slot of a frame that was not written after all.
-  void abandon_write(FrameNumber frame);
+  /// no reader can meet a frame without a slot that still counts as alive. False: it is this one,
+  /// by policy `error`; the caller fails it before readers see it.
+  [[nodiscard]] bool end_write(FrameNumber frame);
   void begin_read(FrameNumber frame);  ///< From here on the frame cannot be dropped by this edge.
   [[nodiscard]] bool full() const;
+  /// "edge 'a -> b' was full (2 frames), policy 'drop_oldest'"
+  [[nodiscard]] Error was_full(Code code) const;
 
   const std::string name;  ///< "stage0 -> stage1"
   const int from;
@@ -187,7 +192,7 @@ class Edge {
   const plan::FullPolicy policy;
   std::atomic<std::uint64_t> drops{0};
   std::atomic<std::uint64_t> allocations{0};  ///< Tensors of slots that were made after the start.
-  std::function<void(Edge&, FrameNumber)> on_drop;
+  std::function<void(Edge&, FrameNumber)> on_drop;  ///< Of a policy that drops.
 
  private:
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
@@ -204,7 +209,11 @@ class Edge {
   void set_to_bounds(Slot& slot) const;
   void free_slot(FrameNumber frame);
   void let_go(Slot& slot);
-  void drop(FrameNumber frame);
+  [[nodiscard]] bool keeps_newest() const {
+    return policy == plan::FullPolicy::kDropOldest || policy == plan::FullPolicy::kLatest;
+  }
+  void drop_oldest();  // \pre  one waits.
+  void lose(FrameNumber frame);
 
   const int capacity_;
   int readers_ = 0;                        // Stages that end_read() each frame: readers, keepers.

@@ -75,8 +75,9 @@ bool Instance::wait_for(Room& room, FrameNumber least) {
   const auto interrupted = [&] { return state.ending.cancelled(); };
   while (room.wait.seen < least) {
     room.wait.seen = room.wait.progress->done();
-    if (room.wait.seen >= least || interrupted()) break;
+    if (room.wait.seen >= least) break;
     waited = true;
+    if (interrupted()) break;
     sleep_for_room(room.wait, least, interrupted);
   }
   return waited;
@@ -100,8 +101,9 @@ bool Instance::wait_for_states(FrameNumber frame) {
   for (auto& wait : states) {
     while (wait.seen < least) {
       wait.seen = wait.progress->done();
-      if (wait.seen >= least || interrupted()) break;
+      if (wait.seen >= least) break;
       idled = waited = true;
+      if (interrupted()) break;
       sleep_until(wait, least, {}, kNever, interrupted);
     }
   }

@@ -75,7 +75,8 @@ struct Instance {
   /// Whether the frame, which nobody has yet, has room on all out edges. False: the thread slept,
   /// and must look again.
   bool has_room(FrameNumber frame);
-  /// Of a frame that the worker has. \returns whether it slept.
+  /// Of a frame that the worker has. \returns whether something may have become of the frame
+  /// meanwhile: the thread slept, or the pipeline was cancelled, and there may be no room.
   bool wait_for_room(FrameNumber frame) {
     bool waited = false;
     for (auto& room : rooms) {
@@ -85,7 +86,7 @@ struct Instance {
     }
     return waited;
   }
-  bool wait_for_states(FrameNumber frame);  ///< \returns whether it slept.
+  bool wait_for_states(FrameNumber frame);  ///< \returns  as wait_for_room()
 
  private:
   bool wait_for(Room& room, FrameNumber least);

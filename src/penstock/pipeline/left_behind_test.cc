@@ -390,6 +390,35 @@ TEST_F(LeftBehind, SeveralFramesInOneCallFailTogether) {
   EXPECT_FALSE(pipeline->closed_by());
 }
 
+// Four frames whose common call fails run one by one, and the third hangs.
+TEST_F(LeftBehind, FramesThatRanAloneBeforeTheOneThatHangsStay) {
+  chain();
+  network.together("far", {4}, [](Inputs) -> Status { return internal_error("never together"); });
+  network.plan.stages[1].batch.wait = std::chrono::seconds(600);
+  start({.capacity = 8});
+  const auto running = threads();
+  hang(6);
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 4; ++i) push();
+    for (int i = 0; i < 4; ++i) {
+      const Output output = pop();
+      const bool hung = output.number() == 6 || output.number() == 7;
+      ASSERT_EQ(output.ok(), !hung) << output.error().message();
+      if (output.ok()) {
+        EXPECT_EQ(value_of(output[0]), 2 * static_cast<float>(output.number()));
+      } else {
+        EXPECT_THAT(output.error().message(), HasSubstr("the call hangs"));
+      }
+    }
+  }
+  const auto far = pipeline->stats().stages[1];
+  EXPECT_EQ(far.frames, 14U);
+  EXPECT_EQ(far.errors, 2U);
+  let_come_back(running);
+  EXPECT_THAT(read_late(), ElementsAre(6));
+  EXPECT_FALSE(pipeline->closed_by());
+}
+
 TEST_F(LeftBehind, EdgesThatDropFramesGoOn) {
   chain();
   network.finish();

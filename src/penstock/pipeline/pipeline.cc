@@ -37,6 +37,10 @@ Pipeline::~Pipeline() {
 Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
                                           const FrameOptions& options) {
   return guarded([&]() -> Result<std::vector<Tensor>> {
+    if (options.done) {
+      return invalid_argument(
+          "run: its result comes back; expected no callback, found one (done); use push");
+    }
     const std::scoped_lock lock(generations_->run_mutex);
     FrameNumber in_flight = 0;
     for (const auto& state : generations_->all()) {
@@ -50,6 +54,11 @@ Result<std::vector<Tensor>> Pipeline::run(std::span<const Tensor> inputs,
     hurry(frame);
     PENSTOCK_TRY(auto output, pop(kForever));
     if (!output) return generations_->newest()->ending.error();
+    if (output->number() != frame) {
+      return make_error(Code::kFailedPrecondition, "run: expected frame ", frame,
+                        " to come out next, found ", output->number(),
+                        "; another thread pushes: use push and pop");
+    }
     if (!output->ok()) return output->error();
     std::vector<Tensor> copies;
     copies.reserve(output->size());

@@ -123,7 +123,10 @@ class Pipeline {
 
   /// Borrows the next frame's own input slot to be filled in place, then given with
   /// push_acquired(). Between the two calls, pushes of other threads wait. Inputs with open
-  /// dimensions arrive at their bound: set_dims() them. \error as push().
+  /// dimensions arrive at their bound: set_dims() them.
+  /// \error as push(), and
+  /// \error kResourceExhausted  the stages hold every slot of an input edge that drops frames:
+  ///                            push() drops the frame there.
   Result<std::span<Tensor>> acquire_input(std::chrono::nanoseconds timeout = kPatient,
                                           Priority priority = Priority::kNormal);
   Result<FrameNumber> push_acquired(const FrameOptions& options = kPlainFrame);
@@ -142,7 +145,9 @@ class Pipeline {
   /// One frame through the empty pipeline: push, hurry, pop, copies of its outputs. However long it
   /// takes.
   /// Several threads may call it: each waits for those before it, and gets its own frame's outputs.
-  /// \error the frame's own, or kFailedPrecondition  frames that were pushed are in flight.
+  /// \error the frame's own, and
+  /// \error kInvalidArgument     a callback is given.
+  /// \error kFailedPrecondition  frames that were pushed are in flight, or others push meanwhile.
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                   const FrameOptions& options = kPlainFrame);
 

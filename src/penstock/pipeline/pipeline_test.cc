@@ -21,6 +21,7 @@
 
 #include "penstock/device/affinity.h"
 #include "penstock/pipeline/capacity.h"
+#include "penstock/pipeline/instance.h"
 #include "penstock/pipeline/parker.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/no_more_threads.h"
@@ -1124,6 +1125,137 @@ TEST(FullPolicyTest, ErrorRefusesThePushAndTakesNothing) {
   gate.open.release();
   EXPECT_TRUE(pop_one(*pipeline).ok());
   EXPECT_TRUE(pop_one(*pipeline).ok());
+}
+
+TEST(FullPolicyTest, DropOldestKeepsTheNewestBesideResultsThatAreHeld) {
+  auto network = chain();
+  auto& edge = network.finish().edges.back();
+  edge.policy = plan::FullPolicy::kDropOldest, edge.capacity = 2;
+  auto pipeline = start(network, {}, {.max_held = 0});
+  const int spare = spare_slots(network.plan, edge, memories_of(network.plan, network.registry));
+  std::vector<Output> held;
+  for (int i = 0; i < edge.capacity + spare - 1; ++i) {  // One place is left.
+    push_number(*pipeline, static_cast<float>(i));
+    held.push_back(pop_one(*pipeline));
+    ASSERT_TRUE(held.back().ok());
+  }
+  push_number(*pipeline, 100);
+  push_number(*pipeline, 101);
+  const auto are_written = [&] {
+    const auto edges = pipeline->stats().edges;
+    return edges[0].depth == 0 && edges[1].depth == 0;
+  };
+  while (!are_written()) std::this_thread::yield();
+  const Output older = pop_one(*pipeline), newest = pop_one(*pipeline);
+  EXPECT_EQ(older.outcome(), kDropped);
+  ASSERT_TRUE(newest.ok());
+  EXPECT_EQ(value_of(newest[0]), 204.0F);
+}
+
+// in -> a -> slow -> out, of whose inner edge the third frame finds no room
+struct Refused {
+  explicit Refused(plan::OnError on_error) {
+    network.input("in")
+        .stage("a", {"in"}, {"mid"}, unary(plus_one))
+        .stage("slow", {"mid"}, {"out"}, gate.function())
+        .output("out");
+    auto& edge = network.finish().edges[1];
+    edge.policy = plan::FullPolicy::kError, edge.capacity = 1;
+    pipeline = start(network, {.on_error = on_error});
+    gate.armed = true;
+    push_number(*pipeline, 0);
+    gate.entered.acquire();
+    push_number(*pipeline, 1);
+    push_number(*pipeline, 2);
+    while (pipeline->stats().edges[0].depth > 0) std::this_thread::yield();
+    gate.open.release();
+  }
+  Gate gate;
+  FakeNetwork network;
+  std::unique_ptr<Pipeline> pipeline;
+};
+
+TEST(FullPolicyTest, ErrorBetweenStagesIsOneOfTheStageThatWrites) {
+  const Refused refused(plan::OnError::kDeliver);
+  EXPECT_TRUE(pop_one(*refused.pipeline).ok());
+  EXPECT_TRUE(pop_one(*refused.pipeline).ok());
+  const Output output = pop_one(*refused.pipeline);
+  ASSERT_EQ(output.outcome(), Outcome::kError);
+  EXPECT_EQ(output.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(output.error().message(),
+            "stage 'a': frame 2: edge 'a -> slow' was full (1 frame), policy 'error'");
+  EXPECT_EQ(refused.pipeline->stats().stages[0].errors, 1U);
+  EXPECT_EQ(refused.pipeline->stats().edges[1].drops, 1U);
+  EXPECT_FALSE(refused.pipeline->closed_by());
+}
+
+TEST(FullPolicyTest, ErrorBetweenStagesStopsAPipelineThatStopsAtErrors) {
+  const Refused refused(plan::OnError::kStop);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pop_one(*refused.pipeline).ok(), i < 2);
+  ASSERT_TRUE(refused.pipeline->closed_by());
+  EXPECT_THAT(refused.pipeline->closed_by()->message(),
+              HasSubstr("stage 'a': frame 2: edge 'a -> slow' was full"));
+}
+
+// Nobody is asked between the look at the frame and the wait.
+TEST(InstanceTest, AWaitThatCancellingEndsSaysSo) {
+  State state;
+  state.records = std::vector<Record>(1);
+  state.record(1).behind = 1;
+  plan::Stage plan;
+  plan.devices.resize(1);
+  Stage stage;
+  stage.plan = &plan;
+  Progress reader;
+  Instance instance(state, stage, 0);
+  instance.rooms.push_back({.wait = {.progress = &reader}, .capacity = 1});
+  instance.states.push_back({.progress = &reader});
+  state.ending.advance(Life::kCancelled);
+  EXPECT_TRUE(instance.wait_for_room(1));
+  EXPECT_TRUE(instance.wait_for_states(1));
+}
+
+TEST(PipelineTest, RunTakesNoCallback) {
+  auto network = chain();
+  auto pipeline = start(network);
+  const std::vector<Tensor> inputs{number(1)};
+  const auto refused = pipeline->run(inputs, {.done = [](const Output&) {}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("use push"));
+  EXPECT_EQ(value_of(pipeline->run(inputs)->front()), 4.0F);
+}
+
+// While a push copies its callback, that closes the pipeline.
+TEST(PipelineTest, APushThatAClosedPipelineRefusesKeepsNothing) {
+  for (const auto policy : {plan::FullPolicy::kBlock, plan::FullPolicy::kDropOldest}) {
+    auto network = chain();
+    network.finish().edges[0].policy = policy;
+    auto pipeline = start(network);
+    struct Closer {
+      Closer(Pipeline* of, bool* when) : closed(of), armed(when) {}
+      Closer(const Closer& other) : closed(other.closed), armed(other.armed) {
+        if (*armed) closed->close();
+      }
+      Closer(Closer&&) = default;
+      Closer& operator=(const Closer&) = delete;
+      Closer& operator=(Closer&&) = delete;
+      ~Closer() = default;
+      void operator()(const Output&) const {}
+      Pipeline* closed;
+      bool* armed;
+    };
+    bool armed = false;
+    const FrameOptions options{.done = Closer(pipeline.get(), &armed)};
+    std::vector<Tensor> inputs{number(1)};
+    const std::weak_ptr<const void> storage = inputs[0].owner();
+    armed = true;
+    const auto refused = pipeline->push(inputs, kLong, options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kCancelled);
+    inputs.clear();
+    EXPECT_TRUE(storage.expired()) << plan::to_string(policy);
+  }
 }
 
 TEST(FullPolicyTest, DrainSaysThatResultsFillTheOutputEdge) {

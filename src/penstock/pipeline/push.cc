@@ -104,10 +104,9 @@ bool take_slots(State& state, FrameNumber frame) {
   return true;
 }
 
+// The frame is not pushed after all: its slots keep nothing of the caller's.
 void give_slots_back(State& state, FrameNumber frame) {
-  for (Edge* edge : state.input_edges) {
-    if (edge->lossy()) edge->abandon_write(frame);
-  }
+  for (Edge* edge : state.input_edges) edge->abandon_write(frame);
 }
 
 // The frame's slots show the caller's tensors.
@@ -183,7 +182,10 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
     throw;
   }
   const std::scoped_lock lock(state.ending.commit);
-  if (state.ending.closed()) return state.ending.error();
+  if (state.ending.closed()) {
+    give_slots_back(state, frame);
+    return state.ending.error();
+  }
   const std::int64_t now = now_ns();
   auto& record = state.record(frame);
   try {
@@ -203,7 +205,7 @@ Result<FrameNumber> commit(State& state, FrameNumber frame, const FrameOptions& 
     if (!edge->lossy()) {
       edge->begin_readers(frame);
     } else if (has_slots) {
-      edge->end_write(frame);
+      static_cast<void>(edge->end_write(frame));  // By policy `error` there was room before.
     } else {
       edge->drops.fetch_add(1, std::memory_order_relaxed);
       edge->on_drop(*edge, frame);

@@ -367,12 +367,12 @@ Status StageCall::restore_storage() {
 
 bool StageCall::start(std::int64_t now_ns, bool sample) {
   if (asynchronous_) t_clock = &clock_;  // Else the thread has this call alone.
-  begin_clock(now_ns);
   sample_ = sample;
   began_ns_ = transfer_ns_ = transfer_before_ns_ = 0;
   together_ = nullptr;
   idle_rows_of_items_ = 0;
   alone_ = 0;
+  begin_clock(now_ns);  // From here on another thread may ask what is settled().
   count_ > 1 ? start_together() : start_alone();
   return in_progress_ || !clock_.abandoned();
 }
@@ -593,15 +593,15 @@ Status StageCall::restored(Status failed) {
 }
 
 Status StageCall::take_states(std::size_t i) {
-  at_ = &bound_[i];
+  const BoundFrame& bound = bound_[i];  // A call that hangs may have another one in hand.
   std::uint64_t copies = 0;
   for (std::size_t s = 0; s < stage_.states_out.size(); ++s) {
     const auto& source = stage_.state_sources[s];
     if (!source) continue;
     const Tensor& value = source->kind == Wire::Kind::kStateOut
-                              ? *at_->state_out[source->where]
-                              : (*at_->out[source->where])[source->tensor];
-    PENSTOCK_CHECK_OK(stage_.states_out[s]->take(at_->seat, at_->step, value, within_, copies));
+                              ? *bound.state_out[source->where]
+                              : (*bound.out[source->where])[source->tensor];
+    PENSTOCK_CHECK_OK(stage_.states_out[s]->take(bound.seat, bound.step, value, within_, copies));
   }
   copies_.fetch_add(copies, std::memory_order_relaxed);
   return {};

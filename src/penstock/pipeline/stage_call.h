@@ -67,8 +67,11 @@ class StageCall {
     return together_ == nullptr ? idle_rows_of_items_ : together_->rows() - count_;
   }
   [[nodiscard]] FrameNumber frame(std::size_t i) const { return bound_[i].frame; }
-  /// How the i-th of the frames ended. \pre  finish() was true.
+  /// How the i-th of the frames ended. \pre  finish() was true, or i < settled()
   Status& status(std::size_t i) { return statuses_[i]; }
+  /// Of a call that hangs: so many of its frames had ended before, as each ran alone. The call
+  /// touches nothing of theirs any more.
+  [[nodiscard]] std::size_t settled() const { return alone_; }
   /// Whether such calls go on by themselves. What follows a partition, is done for each item, or is
   /// a state, is done on the worker's thread.
   static bool goes_on_alone(const Stage& stage, const Executables& executables) {
@@ -83,8 +86,9 @@ class StageCall {
   bool in_progress_still();
   /// Whether what is in progress touches no tensor but its own, so that it may be left behind.
   [[nodiscard]] bool apart() const { return apart_.load(std::memory_order_relaxed); }
-  /// What is in progress is lost: the frames' slots get storage that it does not write to, and
-  /// those that it reads get other storage before they are written. \pre  apart()
+  /// What is in progress is lost: the slots of the frames that are not settled() get storage that
+  /// it does not write to, and those that it reads get other storage before they are written.
+  /// \pre  apart()
   /// \error  of the memory that gives none.
   Status abandon();
   /// By the thread of a call that was abandoned, when it has ended: others may free it now.

@@ -72,7 +72,8 @@ std::vector<Tensor>& StageCall::written_of(BoundFrame& bound, std::size_t edge) 
 
 Status StageCall::abandon() {
   cancel();
-  for (auto& bound : std::span(bound_).first(count_)) PENSTOCK_CHECK_OK(leave(bound));
+  const auto bound = std::span(bound_).first(count_);
+  for (auto& lost : bound.subspan(settled())) PENSTOCK_CHECK_OK(leave(lost));
   return {};
 }
 

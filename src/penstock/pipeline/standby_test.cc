@@ -84,6 +84,14 @@ TEST_F(Standby, ComputesNothingWhileTheStagesOwnDeviceIsThere) {
   EXPECT_THAT(remote->computed("second:1"), IsEmpty());
 }
 
+TEST_F(Standby, IsNoReplica) {
+  far().standby = {device("second:1/cpu:0")};
+  start();
+  const auto stats = pipeline->stats().stages[0];
+  EXPECT_EQ(stats.replicas, 1);  // Over which the load of the stage is told.
+  EXPECT_EQ(stats.instances.size(), 2U);
+}
+
 TEST_F(Standby, TakesTheFramesInFlightOfALostDevice) {
   far().standby = {device("second:1/cpu:0")};
   start();

@@ -52,7 +52,7 @@ double watch_drift(const State& state) {
     std::vector<const Histogram*> parts;
     for (const Worker* worker : workers) parts.push_back(&worker->meter.compute_infer);
     stage->drift.see(DriftWatch::Clock::now(), Histogram::durations(parts), calls_of(workers),
-                     workers.size());
+                     stage->plan->devices.size());
     busiest = std::max(busiest, stage->drift.busy());
   }
   return busiest;
@@ -67,7 +67,7 @@ StageStats stats_of(const State& state, const Stage& stage, double busiest) {
       join(stage.plan->devices, ",", [](const auto& device) { return device::to_string(device); });
   stats.backend =
       join(stage.plan->partitions, "+", [](const auto& partition) { return partition.backend; });
-  stats.replicas = static_cast<int>(workers.size());
+  stats.replicas = static_cast<int>(stage.plan->devices.size());
   stats.lanes = static_cast<int>(workers.front()->lanes());
   stats.calls = calls_of(workers);
   for (const Worker* worker : workers) {

@@ -35,9 +35,9 @@ struct InstanceStats {
 /// One stage, its replicas together. Phases carry Triton's names.
 struct StageStats {
   std::string name;
-  std::string device;   ///< "cpu:0", or "cpu:0,cpu:1" for replicas.
-  std::string backend;  ///< "onnxruntime", or several joined by "+".
-  int replicas = 1;
+  std::string device;        ///< "cpu:0", or "cpu:0,cpu:1" for replicas.
+  std::string backend;       ///< "onnxruntime", or several joined by "+".
+  int replicas = 1;          ///< Without devices that stand by, which `instances` has behind them.
   int lanes = 1;             ///< Calls in flight, at most, of each replica.
   std::uint64_t frames = 0;  ///< Computed without error.
   std::uint64_t errors = 0;  ///< Failed here.

@@ -24,12 +24,8 @@ void make_edges(State& state) {
                                                  edge_name(state.plan, plan_edge)));
     Edge* edge = state.edges.back().get();
     edge->on_drop = [&state](Edge& full, FrameNumber frame) {
-      const bool refused = full.policy == plan::FullPolicy::kError;
-      state.record(frame).fail(refused ? Outcome::kError : Outcome::kDropped, [&] {
-        return make_error(refused ? Code::kResourceExhausted : Code::kAborted, "edge '", full.name,
-                          "' was full (", counted(full.capacity(), "frame"), "), policy '",
-                          plan::to_string(full.policy), "'")
-            .within({Where::kFrame, frame});
+      state.record(frame).fail(Outcome::kDropped, [&] {
+        return full.was_full(Code::kAborted).within({Where::kFrame, frame});
       });
       state.let_out(frame, frame + 1);
     };

@@ -197,6 +197,7 @@ inline void Worker::finish_oldest() {
     end(lane);
   } else if (computed) {
     instance.clock_ns = now_ns();
+    end_settled(lane);
     give_up(lane, instance.clock_ns - lane.start_ns, true);
   }
   lanes_.end_oldest();
@@ -212,7 +213,13 @@ inline void Worker::finish_oldest() {
 // The call has ended.
 inline void Worker::end(Lane& lane) {
   instance.clock_ns = now_ns();
-  for (std::size_t i = 0; i < lane.call->count(); ++i) {
+  end_frames(lane, lane.call->count(), true);
+  if (lane.call->moves()) meter.transfer.record(lane.call->transfer_ns());
+  meter.note_call(lane);
+}
+
+inline void Worker::end_frames(Lane& lane, std::size_t count, bool timed) {
+  for (std::size_t i = 0; i < count; ++i) {
     Status& status = lane.call->status(i);
     if (status && !stage_.states_out.empty())
       status = guarded([&] { return lane.call->take_states(i); });
@@ -220,7 +227,7 @@ inline void Worker::end(Lane& lane) {
     if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
       if (lane.again != nullptr) continue;
-      meter.note(lane, i);
+      timed ? meter.note(lane, i) : Meter::add(meter.frames);
       for (Edge* edge : stage_.shaped_out) edge->note_shape(frame);
     } else if (status.error().code == Code::kUnavailable && returning_.recover(lane, i)) {
       std::erase(lane.frames, frame);
@@ -232,10 +239,18 @@ inline void Worker::end(Lane& lane) {
     } else {
       fate_.fail(frame, std::move(status).error());
     }
-    if (state_.options.trace && lane.again == nullptr) meter.note_span(lane, i);
+    if (timed && state_.options.trace && lane.again == nullptr) meter.note_span(lane, i);
   }
-  if (lane.call->moves()) meter.transfer.record(lane.call->transfer_ns());
-  meter.note_call(lane);
+}
+
+void Worker::end_settled(Lane& lane) {
+  const std::size_t settled = lane.call->settled();
+  if (settled == 0) return;
+  const FrameNumber hangs = lane.call->frame(settled);
+  end_frames(lane, settled, false);  // When each of them ended, nobody knows.
+  const auto behind = std::ranges::find(lane.frames, hangs);
+  for (auto frame = lane.frames.begin(); frame != behind; ++frame) let_go(lane, *frame);
+  lane.frames.erase(lane.frames.begin(), behind);
 }
 
 void Worker::end_cancelled_calls() {
@@ -319,12 +334,18 @@ inline bool Worker::take_slots(FrameNumber frame) {
   const auto& edges = stage_.lossy_out;
   for (std::size_t e = 0; e < edges.size(); ++e) {
     if (edges[e]->begin_write(frame)) continue;
-    edges[e]->on_drop(*edges[e], frame);
     edges[e]->drops.fetch_add(1, std::memory_order_relaxed);
+    find_no_room(*edges[e], frame);
     while (e-- > 0) edges[e]->abandon_write(frame);
     return false;
   }
   return true;
+}
+
+void Worker::find_no_room(Edge& edge, FrameNumber frame) {
+  if (edge.policy != plan::FullPolicy::kError) return edge.on_drop(edge, frame);
+  Status told = guarded([&]() -> Status { return edge.was_full(Code::kResourceExhausted); });
+  fate_.fail(frame, std::move(told).error());
 }
 
 inline void Worker::let_go(Lane& lane, FrameNumber frame) {
@@ -338,7 +359,13 @@ void Worker::finish(FrameNumber frame, bool last) {
   const bool alive = state_.record(frame).alive();
   for (Edge* edge : stage_.kept_for) edge->end_read(frame);
   for (Edge* edge : stage_.kept_out) edge->begin_readers(frame);
-  for (Edge* edge : stage_.lossy_out) alive ? edge->end_write(frame) : edge->abandon_write(frame);
+  for (Edge* edge : stage_.lossy_out) {
+    if (!alive) {
+      edge->abandon_write(frame);
+    } else if (!edge->end_write(frame)) {
+      find_no_room(*edge, frame);
+    }
+  }
   hand_on_states(frame);
   pass_on(frame, last);
 }
@@ -402,6 +429,7 @@ void Worker::take_over(std::int64_t ran_ns, bool ready) {
 void Worker::give_up_lost(std::int64_t ran_ns, bool ready) {
   instance.clock_ns = now_ns();
   Lane& lane = lanes_.front();  // Of a call on the worker's own thread, the only one.
+  end_settled(lane);
   const bool reopened =
       give_up(lane, ran_ns, ready && lane.call->apart() && !state_.ending.cancelled());
   lanes_.end_all();

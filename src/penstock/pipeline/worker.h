@@ -111,6 +111,8 @@ class Worker {
   bool begin(FrameNumber frame, bool begun);
   void begin_read(FrameNumber frame);
   bool take_slots(FrameNumber frame);
+  /// The edge's policy says what becomes of the frame, for which it has no slot.
+  void find_no_room(Edge& edge, FrameNumber frame);
 
   void finish_oldest();       ///< Waits for the oldest call, and passes its frames on.
   bool wait_for(Lane& lane);  ///< False: the call is lost.
@@ -119,6 +121,8 @@ class Worker {
   void doze(const Lane& lane, std::int64_t until_ns);
   void look_for_cancelled();  ///< Ends calls whose only frame was cancelled.
   void end(Lane& lane);       ///< Notes what became of the call's frames. \pre  it has ended.
+  /// Of the first ones that the call has. `timed`: counts their times too.
+  void end_frames(Lane& lane, std::size_t count, bool timed);
   void let_go(Lane& lane, FrameNumber frame);  ///< The lane is through with the frame.
   /// Releases what the frame held, and passes it on. `last`: of the frames of its call.
   void finish(FrameNumber frame, bool last = false);
@@ -126,6 +130,8 @@ class Worker {
   void pass_on(FrameNumber frame, bool last = false);
 
   // Of calls that hang; `ran_ns`: nanoseconds that the call has run.
+  /// Passes on the frames that ended before the one that hangs.
+  void end_settled(Lane& lane);
   /// Leaves the lane's call behind, and opens another one. \returns false: that failed.
   bool give_up(Lane& lane, std::int64_t ran_ns, bool ready);
   Status reopen(Lane& lane);
