@@ -13,6 +13,7 @@
 #include "penstock/base/files.h"
 #include "penstock/device/topology.h"
 #include "penstock/partition/lanes.h"
+#include "penstock/plan/package_files.h"
 #include "penstock/session/session.h"
 
 namespace penstock::app {
@@ -73,9 +74,8 @@ class Builder {
     stage.name = name;
     if (part.node->max_run) stage.max_run = part.node->max_run;
     if (part.node->max_left_behind) stage.max_left_behind = *part.node->max_left_behind;
-    if (!part.devices_given) {
-      static const auto cpus = device::inherited_cpus();
-      for (auto& device : stage.devices) device.cpus = {cpus[dealt_++ % cpus.size()]};
+    if (!part.devices_given && !cpus_.empty()) {
+      for (auto& device : stage.devices) device.cpus = {cpus_[dealt_++ % cpus_.size()]};
     }
     return stage;
   }
@@ -85,7 +85,7 @@ class Builder {
     fs::create_directories((folder_ / to).parent_path(), error);
     if (!error) fs::copy(from, folder_ / to, fs::copy_options::recursive, error);
     if (!error) return {};
-    return not_found("'", from.string(), "': cannot be copied into the package: ", error.message());
+    return plan::file_error(from, "cannot be copied into the package", error);
   }
 
   /// A function's ports are told by their order, a server's by their names.
@@ -146,7 +146,8 @@ class Builder {
     const auto& part = parts_[p];
     const auto& node = *part.node;
     Names names = names_of(p);
-    PENSTOCK_CHECK_OK(copy(network.folder / "stages", fs::path("stages") / node.name));
+    PENSTOCK_CHECK_OK(check_models(part.plan, node));
+    PENSTOCK_CHECK_OK(copy(network.folder / kStages, fs::path(kStages) / node.name));
     for (const auto& parameter : part.plan.parameters) {
       const auto file = moved(parameter.file, node.name);
       PENSTOCK_CHECK_OK(copy(network.folder / parameter.file, file));
@@ -165,6 +166,27 @@ class Builder {
       const bool only = part.plan.stages.size() == 1;
       plan_.stages.push_back(finish(p, renamed(p, part.plan.stages[i], names),
                                     only ? node.name : concat(node.name, "/", i)));
+    }
+    return {};
+  }
+
+  static constexpr const char* kStages = "stages";  ///< The folder of a package's models.
+
+  /// A network's models, with the files that they name, are copied as one folder.
+  static Status check_models(const plan::Plan& plan, const Node& node) {
+    const auto lies_there = [](const std::string& model) {
+      return model.starts_with(concat(kStages, "/"));
+    };
+    for (const auto& stage : plan.stages) {
+      for (const auto& partition : stage.partitions) {
+        std::vector<std::string> models{partition.model};
+        for (const auto& batched : partition.batched) models.push_back(batched.model);
+        const auto other = std::ranges::find_if_not(models, lies_there);
+        if (other == models.end()) continue;
+        return invalid_argument("model '", *other, "' of its package: expected a file in '",
+                                kStages, "/'; make the package again")
+            .within(place_of(node, "network"));
+      }
     }
     return {};
   }
@@ -196,6 +218,7 @@ class Builder {
 
   static std::string moved(const std::string& path, const std::string& node) {
     const auto slash = path.find('/');
+    if (slash == std::string::npos) return node + "/" + path;
     return path.substr(0, slash) + "/" + node + path.substr(slash);
   }
 
@@ -252,6 +275,7 @@ class Builder {
   const std::vector<Part>& parts_;
   const Wiring& wiring_;
   const fs::path folder_;
+  const std::vector<int> cpus_ = device::inherited_cpus();  ///< Dealt in turn.
   plan::Plan plan_;
   std::size_t dealt_ = 0;
   std::map<fs::path, std::string> libraries_;

@@ -13,6 +13,7 @@
 
 #include "penstock/app/tune.h"
 #include "penstock/pipeline/pipeline.h"
+#include "tests/support/identity_model.h"
 #include "tests/support/no_more_threads.h"
 #include "tests/support/temporary_folder.h"
 
@@ -118,6 +119,41 @@ TEST(AppTest, ThePlanNamesTensorsByNodeAndPort) {
   EXPECT_EQ(plan.stages[0].name, "left");
   EXPECT_EQ(plan.stages[2].inputs, (std::vector<std::string>{"left.sum", "right.sum"}));
   EXPECT_EQ(plan.outputs[0].name, "y");
+}
+
+TEST(AppTest, APackageWhoseModelsLieOutsideItsFolderOfModelsIsRefused) {
+  const TemporaryFolder folder;
+  for (const std::string model : {"net.onnx", "other/net.onnx"}) {
+    plan::Plan plan;
+    plan.model = "net";
+    plan.inputs = {{"x", scalar()}};
+    plan.outputs = {{"y", scalar()}};
+    plan::Stage stage;
+    stage.name = "stage0";
+    stage.devices = {{.host = {}, .cpus = {device::inherited_cpus().front()}}};
+    stage.inputs = {"x"};
+    stage.outputs = {"y"};
+    stage.partitions.push_back({"fake", model, {"x"}, {"y"}, {}});
+    plan.stages.push_back(std::move(stage));
+    plan::connect(plan);
+    auto writer = plan::PackageWriter::create(folder.path() / "net");
+    ASSERT_TRUE(writer) << writer.error().message();
+    for (const std::string& file : {model, std::string("stages/other.onnx")}) {
+      std::filesystem::create_directories((writer->folder() / file).parent_path());
+      std::ofstream(writer->folder() / file) << testing::identity_model();
+    }
+    const auto written = writer->commit(std::move(plan));
+    ASSERT_TRUE(written) << written.error().message();
+    App app{.name = "app", .inputs = {{"x", std::nullopt, {}}}, .outputs = {{"y", "net.y", {}}}};
+    app.nodes.emplace_back().name = "net";
+    app.nodes[0].runs = Network{.model = folder.path() / "net"};
+    app.nodes[0].inputs = {{"x", "x", {}}};
+    const auto refused = pack(app, {});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(),
+                HasSubstr(concat("model '", model, "' of its package: expected a file in")));
+  }
 }
 
 TEST(AppTest, ItemsAreScatteredAndGathered) {

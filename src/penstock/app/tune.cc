@@ -1,7 +1,6 @@
 // Runs the steps in order: record, build networks, time stages, propose plans, race, write.
 #include "penstock/app/tune.h"
 
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "penstock/app/race.h"
 #include "penstock/app/recording.h"
 #include "penstock/app/tuning.h"
+#include "penstock/base/files.h"
 #include "penstock/base/option_name.h"
 #include "penstock/base/run_in_thread.h"
 #include "penstock/device/grouping.h"
@@ -246,10 +246,7 @@ Result<tune::Report> Tuner::write() {
   race_->describe_outputs(report);
   describe(best, report);
   const auto& folder = best.package->folder;
-  {
-    std::ofstream out(folder / "build.json", std::ios::binary);
-    out << tune::to_json(report);
-  }
+  PENSTOCK_CHECK_OK(write_whole_file(folder / "build.json", tune::to_json(report)));
   auto plan = best.plan;
   plan.files["build.json"];  // Its hash is taken where it is copied.
   plan.prediction = {report.period_seconds, report.latency_seconds, report.lower_bound_seconds};

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace penstock::device {
@@ -64,7 +65,8 @@ std::uint64_t sum_of(const fs::path& file, const std::set<std::string>& keys) {
 std::optional<std::uint64_t> memory_left(const fs::path& group) {
   constexpr std::uint64_t kNone = std::uint64_t{1}
                                   << 62U;  // Version 1's limit where there is none.
-  const bool second = fs::exists(group / "memory.max");
+  std::error_code unreadable;
+  const bool second = fs::exists(group / "memory.max", unreadable);
   const auto limit = number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"));
   if (!limit || *limit >= kNone) return std::nullopt;
   const auto used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"));

@@ -117,6 +117,14 @@ TEST_F(AvailableMemoryTest, IsEmptyWhereNothingCanBeRead) {
   EXPECT_EQ(available(), std::nullopt);
 }
 
+TEST_F(AvailableMemoryTest, IsTheMachinesWhereAGroupCannotBeRead) {
+  write("meminfo", "MemAvailable:    4000 kB\n");
+  write("membership", "0::/app\n");
+  fs::create_directories(root_ / "cgroup");
+  fs::create_symlink("app", root_ / "cgroup/app");  // It leads to itself.
+  EXPECT_EQ(available(), 4000U * 1024);
+}
+
 TEST_F(AvailableMemoryTest, OfTheMachineIsWhatTheKernelCounts) {
   EXPECT_EQ(read_machine_memory(root_ / "meminfo"), 0U);
   write("meminfo", "MemTotal:  8000 kB\nMemFree:  10 kB\nMemAvailable:    4000 kB\n");

@@ -41,7 +41,8 @@ Status check_plain(const fs::path& folder, const std::string& path) {
                               "the file itself");
     }
   }
-  if (fs::is_regular_file(at)) return {};
+  std::error_code unknown;
+  if (fs::is_regular_file(at, unknown)) return {};
   return make_error(Code::kDataLoss, "expected a plain file", kRepair).within({Where::kFile, path});
 }
 
