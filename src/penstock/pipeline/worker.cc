@@ -227,7 +227,11 @@ inline void Worker::end_frames(Lane& lane, std::size_t count, bool timed) {
     if (lane.again == nullptr) stage_.computed[frame & state_.window_mask] = status ? 1 : 0;
     if (status) {
       if (lane.again != nullptr) continue;
-      timed ? meter.note(lane, i) : Meter::add(meter.frames);
+      if (timed) {
+        meter.note(lane, i);
+      } else {
+        Meter::add(meter.frames);
+      }
       for (Edge* edge : stage_.shaped_out) edge->note_shape(frame);
     } else if (status.error().code == Code::kUnavailable && returning_.recover(lane, i)) {
       std::erase(lane.frames, frame);
