@@ -100,10 +100,10 @@ Result<std::optional<Tensor>> StandardInput::read(std::chrono::milliseconds pati
     if (form_ != Form::kUnknown && bytes_.size() >= *wanted) {
       // To know the form may have taken more bytes than a small value has.
       const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(*wanted);
-      std::vector<std::byte> behind(end, bytes_.end());
+      const std::vector<std::byte> behind(end, bytes_.end());
       bytes_.erase(end, bytes_.end());
       PENSTOCK_TRY(auto tensor, to_tensor());
-      bytes_ = std::move(behind);
+      bytes_.assign(behind.begin(), behind.end());
       ++frame_;
       return std::optional(std::move(tensor));
     }

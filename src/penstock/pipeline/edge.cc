@@ -262,7 +262,8 @@ Slot* Edge::replace_slot(FrameNumber frame, Slot& fresh) {
 
 bool Edge::begin_write(FrameNumber frame) {
   const std::scoped_lock lock(mutex_);
-  const bool has_older = !waiting_.empty() && waiting_.front() < frame;
+  // Never the only one that waits: a fast writer would take each from readers that wake up for it.
+  const bool has_older = waiting_.size() > 1 && waiting_.front() < frame;
   if (free_.empty() && keeps_newest() && has_older) drop_oldest();
   if (free_.empty()) return false;
   slot_of_[frame & window_mask_] = free_.back();

@@ -172,7 +172,8 @@ class Edge {
   // Lossy edges only; every call locks.
 
   /// Takes a slot for writing; where none is free and the policy keeps the newest, that of the
-  /// oldest frame that waits. False: readers hold all, or the policy has this frame lose.
+  /// oldest frame that waits behind which another does. False: readers hold all others, or the
+  /// policy has this frame lose.
   bool begin_write(FrameNumber frame);
   /// Offers the written frame to the readers. Where there is no room, the policy names a frame (the
   /// oldest waiting one, or this one) that loses its slot; on_drop is told, under the lock, so that

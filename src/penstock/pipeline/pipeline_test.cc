@@ -1134,22 +1134,24 @@ TEST(FullPolicyTest, DropOldestKeepsTheNewestBesideResultsThatAreHeld) {
   auto pipeline = start(network, {}, {.max_held = 0});
   const int spare = spare_slots(network.plan, edge, memories_of(network.plan, network.registry));
   std::vector<Output> held;
-  for (int i = 0; i < edge.capacity + spare - 1; ++i) {  // One place is left.
+  for (int i = 0; i < edge.capacity + spare - 2; ++i) {  // Two places are left.
     push_number(*pipeline, static_cast<float>(i));
     held.push_back(pop_one(*pipeline));
     ASSERT_TRUE(held.back().ok());
   }
   push_number(*pipeline, 100);
   push_number(*pipeline, 101);
+  push_number(*pipeline, 102);
   const auto are_written = [&] {
     const auto edges = pipeline->stats().edges;
     return edges[0].depth == 0 && edges[1].depth == 0;
   };
   while (!are_written()) std::this_thread::yield();
-  const Output older = pop_one(*pipeline), newest = pop_one(*pipeline);
-  EXPECT_EQ(older.outcome(), kDropped);
+  const Output oldest = pop_one(*pipeline), next = pop_one(*pipeline), newest = pop_one(*pipeline);
+  EXPECT_EQ(oldest.outcome(), kDropped);
+  EXPECT_TRUE(next.ok());
   ASSERT_TRUE(newest.ok());
-  EXPECT_EQ(value_of(newest[0]), 204.0F);
+  EXPECT_EQ(value_of(newest[0]), 206.0F);
 }
 
 // in -> a -> slow -> out, of whose inner edge the third frame finds no room
