@@ -18,11 +18,9 @@ namespace {
 
 std::size_t count_ifs(const onnx::GraphProto& graph) {
   std::size_t count = 0;
-  for (const auto& node : graph.node()) {
+  for_each_node(graph.node(), [&](const onnx::NodeProto& node) {
     count += node.op_type() == "If" && node.domain().empty() ? 1 : 0;
-    for_each_nested_graph(node,
-                          [&](const onnx::GraphProto& nested) { count += count_ifs(nested); });
-  }
+  });
   return count;
 }
 

@@ -121,8 +121,8 @@ class Builder {
   }
 
   Status read_attributes(const onnx::NodeProto& proto, Node& node) {
-    const bool constant = proto.op_type() == "Constant" && proto.output_size() == 1;
-    const auto weight = constant ? sources_.weights.find(proto.output(0)) : sources_.weights.end();
+    const auto weight =
+        is_constant(proto) ? sources_.weights.find(proto.output(0)) : sources_.weights.end();
     if (weight != sources_.weights.end() && !options_.as_is) {
       value(proto.output(0)).constant = weight->second;
     }

@@ -109,17 +109,21 @@ void collect_read(const onnx::GraphProto& graph, std::unordered_set<std::string>
   }
 }
 
-bool has_products(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
-  return std::ranges::any_of(nodes, [](const onnx::NodeProto& node) {
-    bool found = std::ranges::any_of(kByteProducts, [&](auto& one) { return is_of(one, node); });
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      found = found || has_products(nested.node());
-    });
-    return found;
-  });
+bool has_products(const Nodes& nodes) {
+  return find_node(nodes, [](const onnx::NodeProto& node) {
+           return std::ranges::any_of(kByteProducts, [&](auto& one) { return is_of(one, node); });
+         }) != nullptr;
 }
 
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+/// Calls `visit(graph, twin)` for every graph that stands directly in the node's attributes, beside
+/// that of the same node with more types.
+template <typename Node, typename Visit>
+void for_each_nested_pair(Node& node, const onnx::NodeProto& inferred, Visit visit) {
+  std::vector<const onnx::GraphProto*> twins;
+  for_each_nested_graph(inferred, [&](const auto& nested) { twins.push_back(&nested); });
+  auto twin = twins.begin();
+  for_each_nested_graph(node, [&](auto& nested) { visit(nested, **twin++); });
+}
 
 /// What a graph's nodes see.
 struct Visible {
@@ -164,25 +168,13 @@ bool multiplies_mixed_floats(const onnx::GraphProto& graph, const onnx::GraphPro
         continue;
       if (!(a->second.is_signed ? a : b)->second.always) return true;
     }
-    std::vector<const onnx::GraphProto*> known;
-    for_each_nested_graph(inferred.node(i), [&](const auto& nested) { known.push_back(&nested); });
-    std::size_t next = 0;
     bool found = false;
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      found = multiplies_mixed_floats(nested, *known[next++], types, made, {}) || found;
+    for_each_nested_pair(node, inferred.node(i), [&](const auto& nested, const auto& known) {
+      found = found || multiplies_mixed_floats(nested, known, types, made, {});
     });
     if (found) return true;
   }
   return false;
-}
-
-bool dequantises(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
-  return std::ranges::any_of(nodes, [](const onnx::NodeProto& node) {
-    bool found = node.op_type() == "DequantizeLinear";
-    for_each_nested_graph(
-        node, [&](const onnx::GraphProto& nested) { found = found || dequantises(nested.node()); });
-    return found;
-  });
 }
 
 class ByteProducts {
@@ -204,7 +196,7 @@ class ByteProducts {
  private:
   /// A Constant node's bytes are either among the weights or, where there are few, its own.
   void take_constant(const onnx::NodeProto& node) {
-    if (node.op_type() != "Constant" || !node.domain().empty() || node.output_size() != 1) return;
+    if (!is_constant(node)) return;
     for (const auto& attribute : node.attribute()) {
       const bool bytes =
           attribute.name() == "value" && attribute.t().data_type() == onnx::TensorProto::INT8;
@@ -231,12 +223,10 @@ class ByteProducts {
     Nodes nodes;
     for (int i = 0; i < graph.node_size(); ++i) {
       auto& node = *graph.mutable_node(i);
-      std::vector<const onnx::GraphProto*> known;
-      for_each_nested_graph(inferred.node(i),
-                            [&](const auto& nested) { known.push_back(&nested); });
-      std::size_t next = 0;
-      for_each_nested_graph(
-          node, [&](onnx::GraphProto& nested) { visit(nested, *known[next++], visible); });
+      for_each_nested_pair(node, inferred.node(i),
+                           [&](onnx::GraphProto& nested, const onnx::GraphProto& known) {
+                             visit(nested, known, visible);
+                           });
       note_types(node, visible.types);
       for (const auto& product : kByteProducts) {
         if (is_of(product, node) && is_mixed(product, node, visible.types)) {
@@ -467,11 +457,14 @@ bool multiplies_mixed_bytes(const onnx::ModelProto& model) {
 
 bool multiplies_mixed_floats(const onnx::ModelProto& model) {
   const auto& graph = model.graph();
-  if (!dequantises(graph.node())) return false;
+  const auto dequantises = [](const onnx::NodeProto& node) {
+    return node.op_type() == "DequantizeLinear";
+  };
+  if (find_node(graph.node(), dequantises) == nullptr) return false;
   std::unordered_set<std::string> always;
   for (const auto& one : graph.initializer()) always.insert(one.name());
   for (const auto& node : graph.node()) {
-    if (node.op_type() == "Constant" && node.output_size() == 1) always.insert(node.output(0));
+    if (is_constant(node)) always.insert(node.output(0));
   }
   if (model.ir_version() >= kFreeInitialisersIr) {
     for (const auto& input : graph.input()) always.erase(input.name());

@@ -19,7 +19,6 @@
 namespace penstock::graph {
 namespace {
 
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 using onnx::OpSchema;
 
 /// What is written for one version of a domain's operator set.
@@ -70,18 +69,10 @@ bool means_the_same(const onnx::NodeProto& node, int from, int to) {
 /// The first node, at any depth, that is another in version `to`; null: none.
 const onnx::NodeProto* first_other(const Nodes& nodes, const onnx::OperatorSetIdProto& from,
                                    std::int64_t to) {
-  const onnx::NodeProto* found = nullptr;
-  for (const auto& node : nodes) {
-    if (node.domain() == from.domain() &&
-        !means_the_same(node, static_cast<int>(from.version()), static_cast<int>(to))) {
-      return &node;
-    }
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      if (found == nullptr) found = first_other(nested.node(), from, to);
-    });
-    if (found != nullptr) return found;
-  }
-  return nullptr;
+  return find_node(nodes, [&](const onnx::NodeProto& node) {
+    return node.domain() == from.domain() &&
+           !means_the_same(node, static_cast<int>(from.version()), static_cast<int>(to));
+  });
 }
 
 /// What is written for some version of the domain's operator set, the model's graph first.

@@ -49,7 +49,7 @@ Status make_parameters_of_nodes(const onnx::ModelProto& model, const ImportOptio
                                 DataReader& reader, Weights& weights) {
   if (options.as_is) return {};
   for (const auto& node : model.graph().node()) {
-    if (node.op_type() != "Constant" || node.output_size() != 1) continue;
+    if (!is_constant(node)) continue;
     if (!std::ranges::count(options.parameters, node.output(0))) continue;
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() != "value" || weights.contains(node.output(0))) continue;

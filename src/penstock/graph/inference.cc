@@ -86,13 +86,9 @@ std::unordered_map<std::string, int> opsets_of(const Graph& graph) {
 }
 
 bool has_engine_sizes_inside(const onnx::GraphProto& graph) {
-  return std::ranges::any_of(graph.node(), [](const onnx::NodeProto& node) {
-    bool inside = node.domain().empty() && has_engine_sizes(node.op_type());
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      inside = inside || has_engine_sizes_inside(nested);
-    });
-    return inside;
-  });
+  return find_node(graph.node(), [](const onnx::NodeProto& node) {
+           return node.domain().empty() && has_engine_sizes(node.op_type());
+         }) != nullptr;
 }
 
 /// What a file says of the sizes inside a nested graph, ONNX's inference would rather keep than
@@ -347,7 +343,7 @@ class Inferencer {
   }
 
   void note_constant(const onnx::NodeProto& node) {
-    if (node.op_type() != "Constant" || !node.domain().empty() || node.output_size() != 1) return;
+    if (!is_constant(node)) return;
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() == "value" && attribute.has_t()) {
         tensors_[node.output(0)] = &attribute.t();

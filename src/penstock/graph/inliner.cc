@@ -16,10 +16,6 @@ void add_nested_names_of_all(const onnx::GraphProto& graph,
   for (const auto& node : graph.node()) add_nested_names(node, names);
 }
 
-bool is_constant_node(const onnx::NodeProto& node) {
-  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1;
-}
-
 }  // namespace
 
 void rename_captures(onnx::GraphProto& graph, NewNames names) {
@@ -68,11 +64,7 @@ const Tensor* known_scalar(const Graph& graph, const Node& node, std::size_t inp
 
 std::size_t count_nodes(const onnx::GraphProto& graph) {
   std::size_t count = 0;
-  for (const auto& node : graph.node()) {
-    ++count;
-    for_each_nested_graph(node,
-                          [&](const onnx::GraphProto& nested) { count += count_nodes(nested); });
-  }
+  for_each_node(graph.node(), [&](const onnx::NodeProto&) { ++count; });
   return count;
 }
 
@@ -85,7 +77,7 @@ class Inliner::Copy {
   std::vector<ValueId> run(const std::vector<ValueId>& wanted) {
     claimed_ = inliner_.claims(nested_, wanted);
     for (const auto& proto : nested_.node()) {
-      if (!is_constant_node(proto)) inliner_.add(node_of(proto));
+      if (!is_constant(proto)) inliner_.add(node_of(proto));
     }
     std::vector<ValueId> outputs;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -260,7 +252,7 @@ Result<Scope> Inliner::copy_constants(const onnx::GraphProto& nested, const Scop
     PENSTOCK_CHECK_OK(define(proto.values().name(), tensor_of(proto)));
   }
   for (const auto& proto : nested.node()) {
-    if (!is_constant_node(proto)) continue;
+    if (!is_constant(proto)) continue;
     if (proto.attribute_size() != 1) {
       return invalid_argument("expected one attribute of a Constant, found ",
                               proto.attribute_size())

@@ -165,7 +165,7 @@ class LoopUnroller {
     std::string name = body.output(0).name();
     for (auto made = body.node().rbegin(); made != body.node().rend(); ++made) {
       if (made->output_size() == 0 || made->output(0) != name) continue;
-      if (made->op_type() == "Constant" && made->attribute_size() == 1) {
+      if (is_constant(*made) && made->attribute_size() == 1) {
         return is_true(tensor_of(made->attribute(0).t()));
       }
       if (made->op_type() != "Identity" || made->input_size() != 1) return false;

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -65,20 +64,6 @@ void unlist_in_nested(onnx::GraphProto& graph) {
   }
 }
 
-template <typename Nodes, typename Visit>
-void for_each_node(Nodes& nodes, Visit visit) {
-  for (auto& node : nodes) {
-    visit(node);
-    for_each_nested_graph(node, [&](auto& nested) {
-      if constexpr (std::is_const_v<std::remove_reference_t<decltype(nested)>>) {
-        for_each_node(nested.node(), visit);
-      } else {
-        for_each_node(*nested.mutable_node(), visit);
-      }
-    });
-  }
-}
-
 /// The checker wants numbers, whichever they are.
 void stand_in(onnx::TensorProto& proto, bool empty) {
   onnx::TensorProto small;
@@ -132,11 +117,6 @@ Status settle_nested(onnx::GraphProto& graph, DataReader& reader) {
     for (auto& attribute : *node.mutable_attribute()) PENSTOCK_CHECK_OK(settle(attribute, reader));
   }
   return {};
-}
-
-bool is_constant(const onnx::NodeProto& node) {
-  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1 &&
-         !node.output(0).empty();
 }
 
 Status settle_main(onnx::NodeProto& node, DataReader& reader, Weights& weights) {
@@ -495,15 +475,9 @@ bool is_unknown(const onnx::NodeProto& node, const std::string& refused) {
 const onnx::NodeProto* node_without_opset(const onnx::GraphProto& graph,
                                           const std::set<std::string>& domains,
                                           std::int64_t opset) {
-  const onnx::NodeProto* found = nullptr;
-  for (const auto& node : graph.node()) {
-    if (!domains.contains(node.domain()) && !is_foreign(node, opset)) return &node;
-    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
-      if (found == nullptr) found = node_without_opset(nested, domains, opset);
-    });
-    if (found != nullptr) return found;
-  }
-  return nullptr;
+  return find_node(graph.node(), [&](const onnx::NodeProto& node) {
+    return !domains.contains(node.domain()) && !is_foreign(node, opset);
+  });
 }
 
 Status check_versions(const onnx::ModelProto& model) {

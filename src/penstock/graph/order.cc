@@ -14,8 +14,6 @@
 namespace penstock::graph {
 namespace {
 
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
 /// Which nodes read what each makes, and what each waits for.
 struct Waiting {
   std::vector<std::vector<int>> readers;

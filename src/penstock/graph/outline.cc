@@ -26,14 +26,8 @@ bool is_one_of(const onnx::NodeProto& node, Ops ops) {
   return is_known && std::ranges::find(ops, node.op_type()) != ops.end();
 }
 
-template <typename Nodes>
 bool holds(const Nodes& nodes, Ops ops) {
-  return std::ranges::any_of(nodes, [&](const onnx::NodeProto& node) {
-    bool found = is_one_of(node, ops);
-    for_each_nested_graph(
-        node, [&](const onnx::GraphProto& nested) { found = found || holds(nested.node(), ops); });
-    return found;
-  });
+  return find_node(nodes, [&](const auto& node) { return is_one_of(node, ops); }) != nullptr;
 }
 
 bool holds(const onnx::ModelProto& model, Ops ops) {
@@ -78,8 +72,7 @@ Seen values_of(const onnx::GraphProto& graph, const Seen* around) {
     seen.constants[constant.name()] = number_in(constant);
   }
   for (const auto& node : graph.node()) {
-    if (node.op_type() != "Constant") continue;
-    for (const auto& name : node.output()) seen.constants[name] = number_in(node);
+    if (is_constant(node)) seen.constants[node.output(0)] = number_in(node);
   }
   return seen;
 }

@@ -376,6 +376,11 @@ void forget_shape(onnx::ValueInfoProto& info) {
   if (info.type().has_tensor_type()) info.mutable_type()->mutable_tensor_type()->clear_shape();
 }
 
+bool is_constant(const onnx::NodeProto& node) {
+  return node.op_type() == "Constant" && node.domain().empty() && node.output_size() == 1 &&
+         !node.output(0).empty();
+}
+
 std::unordered_set<std::string> names_in(const onnx::GraphProto& graph) {
   std::unordered_set<std::string> names;
   for (const auto& input : graph.input()) names.insert(input.name());

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -69,6 +70,40 @@ void for_each_nested_graph(Node& node, Visit visit) {
     }
   }
 }
+
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+/// Calls `visit(node)` for every node, and for those of graphs nested in it, at every depth.
+template <typename NodeList, typename Visit>
+void for_each_node(NodeList& nodes, Visit visit) {
+  for (auto& node : nodes) {
+    visit(node);
+    for_each_nested_graph(node, [&](auto& nested) {
+      if constexpr (std::is_const_v<std::remove_reference_t<decltype(nested)>>) {
+        for_each_node(nested.node(), visit);
+      } else {
+        for_each_node(*nested.mutable_node(), visit);
+      }
+    });
+  }
+}
+
+/// The first node, at any depth, for which `is_sought(node)` is true; null: none.
+template <typename Sought>
+const onnx::NodeProto* find_node(const Nodes& nodes, const Sought& is_sought) {
+  for (const auto& node : nodes) {
+    if (is_sought(node)) return &node;
+    const onnx::NodeProto* found = nullptr;
+    for_each_nested_graph(node, [&](const onnx::GraphProto& nested) {
+      if (found == nullptr) found = find_node(nested.node(), is_sought);
+    });
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+/// Whether the node only holds a value, and its output has a name.
+bool is_constant(const onnx::NodeProto& node);
 
 /// Names of the graph's own values: inputs, constants, and what its nodes make.
 std::unordered_set<std::string> names_in(const onnx::GraphProto& graph);

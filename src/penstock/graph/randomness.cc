@@ -44,7 +44,7 @@ void note_false(const onnx::GraphProto& graph, Names& never) {
     if (is_false(constant)) never.insert(constant.name());
   }
   for (const auto& node : graph.node()) {
-    if (node.op_type() != "Constant" || !node.domain().empty() || node.output_size() != 1) continue;
+    if (!is_constant(node)) continue;
     for (const auto& attribute : node.attribute()) {
       if (attribute.name() == "value" && is_false(attribute.t())) never.insert(node.output(0));
     }
