@@ -99,6 +99,25 @@ def test_callables_of_applications_are_served(tmp_path: Path) -> None:
         assert infer(server.http, "app", [1, 2, 3, 4], "frame") == [2, 4, 6, 8]
 
 
+def test_clients_get_no_traceback(tmp_path: Path) -> None:
+    """It tells of the server's own files and code."""
+    (tmp_path / "app.yaml").write_text(
+        "penstock_app: 1\nname: app\ninputs: {frame: 'f32[1,4]'}\n"
+        "nodes: {fails: {function: fails, inputs: {x: frame}}}\noutputs: {out: fails.y}\n"
+    )
+
+    def fail(x: np.ndarray) -> np.ndarray:
+        raise ValueError("not today")
+
+    fails = penstock.Function("fails", fail, {"x": "f32[1,4]"}, {"y": "f32[1,4]"})
+    with penstock.serve(tmp_path / "app.yaml", functions=[fails], **FREE) as server:
+        with pytest.raises(urllib.error.HTTPError) as told:
+            infer(server.http, "app", [1, 2, 3, 4], "frame")
+        assert json.loads(told.value.read())["error"].endswith("ValueError: not today")
+        with penstock.connect(server.grpc) as far, pytest.raises(penstock.PenstockError, match="not today$"):
+            far(np.zeros((1, 4), np.float32))
+
+
 def save_counter(folder: Path, name: str = "counter") -> Path:
     """total = before + x * gain: a state, and an input that never changes."""
     nodes = [

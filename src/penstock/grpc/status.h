@@ -4,6 +4,7 @@
 #include <grpcpp/support/status.h>
 
 #include "penstock/base/result.h"
+#include "penstock/serve/told_outside.h"
 
 namespace penstock::grpc {
 
@@ -11,7 +12,7 @@ namespace penstock::grpc {
 /// a few thousand bytes.
 inline ::grpc::Status to_status(const Error& error) {
   constexpr std::size_t kMost = 2000;
-  return {static_cast<::grpc::StatusCode>(error.code), error.message().substr(0, kMost)};
+  return {static_cast<::grpc::StatusCode>(error.code), serve::told_outside(error).substr(0, kMost)};
 }
 
 inline ::grpc::Status to_status(const Status& status) {

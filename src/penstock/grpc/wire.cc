@@ -14,6 +14,7 @@
 #include "penstock/grpc/client/contents.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/inference.pb.h"
+#include "penstock/serve/told_outside.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::grpc {
@@ -315,7 +316,7 @@ Result<::grpc::ByteBuffer> write_stream_reply(serve::Reply reply) {
 
 ::grpc::ByteBuffer write_stream_error(const Error& error, const std::string& id) {
   inference::ModelStreamInferResponse message;
-  message.set_error_message(error.message());
+  message.set_error_message(serve::told_outside(error));
   message.mutable_infer_response()->set_id(id);
   auto& parameters = *message.mutable_infer_response()->mutable_parameters();
   parameters["triton_final_response"].set_bool_param(true);

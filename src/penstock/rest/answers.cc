@@ -11,6 +11,7 @@
 #include "penstock/http/base64.h"
 #include "penstock/rest/json.h"
 #include "penstock/serve/extensions.h"
+#include "penstock/serve/told_outside.h"
 #include "penstock/tensor/datatype.h"
 
 namespace penstock::rest {
@@ -131,7 +132,7 @@ int status_of(Code code) {
 }
 
 http::Response response_of(const Error& error) {
-  auto response = http::error_response(status_of(error.code), error.message());
+  auto response = http::error_response(status_of(error.code), serve::told_outside(error));
   if (response.status == 429 || response.status == 503) {
     response.headers.push_back({"Retry-After", "1"});
   }
