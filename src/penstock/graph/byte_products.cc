@@ -19,6 +19,7 @@
 #endif
 
 #include "penstock/base/error.h"
+#include "penstock/graph/free_name.h"
 #include "penstock/graph/import.h"
 #include "penstock/graph/proto.h"
 
@@ -318,8 +319,8 @@ class ByteProducts {
     if (!constant) return std::nullopt;
     onnx::NodeProto copy = *maker;
     copy.set_input(0, *constant);
-    copy.set_output(0, free_name(name + "/unsigned"));
-    copy.set_name(free_name(copy.output(0) + "/node"));
+    copy.set_output(0, take_name(name + "/unsigned"));
+    copy.set_name(take_name(copy.output(0) + "/node"));
     *before.Add() = copy;
     return copy.output(0);
   }
@@ -335,7 +336,7 @@ class ByteProducts {
   }
 
   std::string add_constant(const std::string& wanted, Tensor value) {
-    auto name = free_name(wanted);
+    auto name = take_name(wanted);
     fill_header(value, name, *main_.add_initializer());
     weights_.insert_or_assign(name, std::move(value));
     return name;
@@ -360,8 +361,8 @@ class ByteProducts {
       return &node;
     };
     const auto named = [&](onnx::NodeProto* node, const char* suffix) {
-      auto output = free_name(name + suffix);
-      node->set_name(free_name(output + "/node"));
+      auto output = take_name(name + suffix);
+      node->set_name(take_name(output + "/node"));
       node->add_output(output);
       return output;
     };
@@ -383,10 +384,8 @@ class ByteProducts {
     model_.add_opset_import()->set_version(kSumsOpset);
   }
 
-  std::string free_name(const std::string& wanted) {
-    std::string name = wanted;
-    for (int i = 2; !names_.insert(name).second; ++i) name = concat(wanted, "_", i);
-    return name;
+  std::string take_name(const std::string& wanted) {
+    return free_name(wanted, [this](const auto& name) { return names_.insert(name).second; });
   }
 
   void drop_unread() {

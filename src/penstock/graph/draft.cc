@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "penstock/base/error.h"
+#include "penstock/graph/free_name.h"
 
 namespace penstock::graph {
 namespace {
@@ -121,9 +122,7 @@ void name_nodes(Graph& graph) {
     auto& name = graph.nodes[i].name;
     if (!name.empty() && used.insert(name).second) continue;
     const std::string base = concat(name.empty() ? graph.nodes[i].op : name, "_", i);
-    name = base;
-    for (int copy = 2; taken.contains(name); ++copy) name = concat(base, "_", copy);
-    taken.insert(name);
+    name = free_name(base, [&](const auto& free) { return taken.insert(free).second; });
     used.insert(name);
   }
 }

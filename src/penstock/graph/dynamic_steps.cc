@@ -9,6 +9,7 @@
 
 #include "penstock/base/error.h"
 #include "penstock/graph/draft.h"
+#include "penstock/graph/free_name.h"
 
 namespace penstock::graph {
 namespace {
@@ -44,9 +45,9 @@ class Steps {
     return concat(node_.name, "/", what);
   }
 
-  ValueId value(std::string name, DType dtype) {
+  ValueId value(const std::string& name, DType dtype) {
     Value made;
-    made.name = std::move(name);
+    made.name = free_name(name, [this](const auto& free) { return !graph_.find_value(free); });
     made.type = Type::tensor(dtype, std::vector<Dim>());
     graph_.values.push_back(std::move(made));
     return static_cast<ValueId>(graph_.values.size() - 1);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "penstock/graph/draft.h"
+#include "penstock/graph/free_name.h"
 
 namespace penstock::graph {
 namespace {
@@ -70,10 +71,8 @@ void FrameGraph::settle_sizes() {
 
 ValueId FrameGraph::add_value(const std::string& stem, Type type, int axis) {
   Value value;
-  value.name = concat(stem, "_of_", frames_);
-  for (int copy = 2; graph_.find_value(value.name); ++copy) {
-    value.name = concat(stem, "_of_", frames_, "_", copy);
-  }
+  value.name = free_name(concat(stem, "_of_", frames_),
+                         [this](const auto& name) { return !graph_.find_value(name); });
   value.type = std::move(type);
   graph_.values.push_back(std::move(value));
   axes_.push_back(axis);

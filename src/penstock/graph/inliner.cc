@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/graph/clean.h"
+#include "penstock/graph/free_name.h"
 #include "penstock/graph/proto.h"
 
 namespace penstock::graph {
@@ -202,9 +203,7 @@ bool Inliner::take_name(const std::string& name) {
 }
 
 ValueId Inliner::fresh(const std::string& name) {
-  const std::string base = prefixed(name);
-  std::string free = base;
-  for (int copy = 2; !take_name(free); ++copy) free = concat(base, "_", copy);
+  auto free = free_name(prefixed(name), [this](const auto& wanted) { return take_name(wanted); });
   graph_.values.emplace_back();
   graph_.values.back().name = std::move(free);
   return static_cast<ValueId>(graph_.values.size() - 1);

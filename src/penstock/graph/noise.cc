@@ -5,11 +5,13 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "penstock/base/error.h"
 #include "penstock/graph/draft.h"
+#include "penstock/graph/free_name.h"
 #include "penstock/tensor/number.h"
 #include "penstock/tensor/random.h"
 
@@ -88,7 +90,9 @@ class Noise {
         coins_(seed),
         type_(type),
         real_(graph.values.size()),
-        rounded_(graph.values.size()) {}
+        rounded_(graph.values.size()) {
+    for (const auto& value : graph.values) names_.insert(value.name);
+  }
 
   std::size_t add() {
     for (const auto id : graph_.inputs) real_[index(id)] = may_be_real(id);
@@ -173,6 +177,7 @@ class Noise {
   }
 
   ValueId add_value(Value value) {
+    value.name = free_name(value.name, [this](const auto& name) { return names_.insert(name).second; });
     graph_.values.push_back(std::move(value));
     real_.push_back(false);
     rounded_.push_back(false);
@@ -185,6 +190,7 @@ class Noise {
   std::vector<bool> real_;     ///< By value: computed of the network's float inputs, and no count.
   std::vector<bool> rounded_;  ///< By value: of those, what engines compute differently.
   std::map<ValueId, ValueId> changed_;  ///< By value: itself with other last bits.
+  std::unordered_set<std::string> names_;  ///< Of all values.
   std::size_t added_ = 0;
 };
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include <gmock/gmock.h>
 
@@ -68,6 +70,15 @@ TEST(NoiseTest, ChangesWhatIsRoundedInF16) {
   const auto larger = std::ranges::count(bits, 0x3C01), smaller = std::ranges::count(bits, 0x3BFF);
   EXPECT_EQ(larger + smaller, 64);
   EXPECT_GT(std::min(larger, smaller), 16);
+}
+
+TEST(NoiseTest, MakesNoNameThatTheNetworkHas) {
+  auto graph = import_text(with_header(R"(g (float[2,8] x, float[8,4] w) => (float[2,4] y, float[2,8] z) {
+    "x/changed" = Neg(x)  z = Abs("x/changed")
+    p = MatMul(x, w)  "p/rounded" = Abs(p)  y = Neg("p/rounded") })"));
+  EXPECT_THAT(changed_by(graph), ElementsAre("x/changed_2", "w/changed", "p"));
+  std::set<std::string> names;
+  for (const auto& value : graph.values) EXPECT_TRUE(names.insert(value.name).second) << value.name;
 }
 
 TEST(NoiseTest, LeavesWhatCountsAsItIs) {
