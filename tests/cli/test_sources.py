@@ -139,6 +139,19 @@ def sum_of_two(folder: Path) -> Path:
     return save(folder, "sum", [node], [value("a", [1, 3]), value("b", [1, 3])], [value("y", [1, 3])])
 
 
+def test_a_frames_files_beside_folders_of_frames_are_refused(penstock, well, tmp_path):
+    model = sum_of_two(tmp_path)
+    for folder in ("frames", "frames/1", "frames/notes"):
+        (tmp_path / folder).mkdir()
+    for file in ("a.npy", "b.npy"):
+        np.save(tmp_path / "frames" / file, np.ones((1, 3), np.float32))
+    (tmp_path / "frames/notes/read.txt").write_text("no frame")
+    assert well("run", model, "--inputs", tmp_path / "frames", "--json").json["frames"] == 1
+    np.save(tmp_path / "frames/1/b.npy", np.ones((1, 3), np.float32))
+    error = penstock("run", model, "--inputs", tmp_path / "frames").error
+    assert f"folder '{tmp_path / 'frames/1'}': expected no file of an input, as some lie beside it, found 'b.npy'" in error
+
+
 def test_an_archive_of_a_folder_may_end_in_capitals(well, archives, tmp_path):
     (archives / "a.npz").rename(archives / "A.NPZ")
     report = well("run", sum_of_two(tmp_path), "--inputs", archives, "--output", "out.npz", "--json").json

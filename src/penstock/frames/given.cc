@@ -167,6 +167,20 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
   return any;
 }
 
+/// Beside files of one frame stands no folder of another: which of them are meant, nobody can tell.
+Status check_no_frame(const Infos& inputs, const Names& order, const fs::path& entry,
+                      const std::vector<fs::path>& files) {
+  const auto is_input = [&](const fs::path& file) {
+    return ending_of(file) != ".npz" && input_of_file(inputs, order, file) &&
+           !fs::is_directory(file);
+  };
+  const auto found = std::ranges::find_if(files, is_input);
+  if (found == files.end()) return {};
+  return invalid_argument("folder '", entry.string(), "': expected no file of an input, as some lie ",
+                          "beside it, found '", found->filename().string(),
+                          "': put each frame into a folder of its own");
+}
+
 Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& columns) {
   const auto& folder = options.all;
   const auto& order = options.order;
@@ -174,9 +188,14 @@ Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& co
   PENSTOCK_TRY(bool any, add_files(inputs, order, entries, columns));
   std::size_t frames = 0;
   for (const auto& entry : entries) {
-    if (any || !fs::is_directory(entry)) continue;
-    PENSTOCK_TRY(const auto files, list_folder(entry));
-    PENSTOCK_TRY(const bool found, add_files(inputs, order, files, columns));
+    if (!fs::is_directory(entry)) continue;
+    const auto files = list_folder(entry);
+    if (any) {
+      if (files) PENSTOCK_CHECK_OK(check_no_frame(inputs, order, entry, *files));
+      continue;
+    }
+    if (!files) return files.error();
+    PENSTOCK_TRY(const bool found, add_files(inputs, order, *files, columns));
     if (!found) {
       return not_found("folder '", entry.string(), "': holds no file of an input; expected ",
                        file_names_of(inputs).front(), ".npy and so on, of ", quoted_names(inputs));
