@@ -95,7 +95,7 @@ struct BoundInput {
   std::size_t position = 0;
 };
 
-/// A device configuration annotation of ONNX (IR 11 on): which stage a node is meant for.
+/// A network: nodes, the values between them, and what the import did to the file's.
 struct Graph {
   ModelInfo info;
   ImportNotes import;
@@ -108,7 +108,8 @@ struct Graph {
   /// What became of names that the import folded or removed: old name (of node or tensor) -> a
   /// sentence such as "folded into constant 'w'" or "removed, an Identity of 'x'".
   std::map<std::string, std::string> removed;
-  /// `pipeline_stage` of each node in the file's device configurations, or -1. Size = nodes.
+  /// `pipeline_stage` of each node in the file's device configurations (ONNX, IR 11 on): for which
+  /// stage it is meant, or -1. Size = nodes.
   std::vector<int> pipeline_stages;
 
   [[nodiscard]] const Node& node(NodeId id) const { return nodes[index(id)]; }

@@ -1,5 +1,4 @@
 // An ONNX file -> Graph. The only door for models.
-// With writer.h the only place that knows protobuf.
 #pragma once
 
 #include <filesystem>
@@ -85,6 +84,9 @@ Result<std::pair<std::string, std::string>> parse_constant(const std::string& te
 /// \error kDataLoss         not an ONNX model: empty, truncated, or not protobuf.
 /// \error kInvalidArgument  ONNX's checker refuses it, or external data leads outside its folder;
 ///                          a constant does not fit its input.
+/// \error kUnimplemented    a function, or an operator set, that cannot be written out.
+/// \error kResourceExhausted  no memory; a tensor unfolds to more than 1 GiB, a nested graph holds
+///                            more than 2 GB.
 Result<Graph> import_onnx(const std::filesystem::path& file, const ImportOptions& options);
 
 /// import_onnx() of bytes in memory; external data is looked up in `folder` (refused when empty).

@@ -1,4 +1,4 @@
-// Our values <-> ONNX's messages. Internal to graph: the only place that reads or fills them.
+// Our values <-> ONNX's messages, and walks of these. Internal to graph, as all that reads messages.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
 // Changes last bits of steps, of f16 weights, or of what nodes make, and writes the model anew.
-// anew.
 #include "penstock/session/shaken.h"
 
 #include <algorithm>
