@@ -294,6 +294,21 @@ constexpr std::chrono::nanoseconds kLeastLimit = std::chrono::seconds(3);
 constexpr std::chrono::nanoseconds kLeastLimitOfOthers = std::chrono::seconds(10);
 constexpr int kLongRun = 10;
 
+/// Calls `note(f, outputs)` for each frame of which, as `change(f)` gives it, the reference makes
+/// outputs, until one does not end.
+void run_each(const Judge::Setting& setting, Reference& reference, const auto& change,
+              const auto& note) {
+  for (std::size_t f = 0; f < setting.frames.size() && !setting.stopped(); ++f) {
+    const auto outputs = reference.run(change(f));
+    if (outputs) note(f, *outputs);
+    if (is_endless(outputs)) return;
+  }
+}
+
+auto as_they_are(const Judge::Setting& setting) {
+  return [&setting](std::size_t f) -> const frames::Frame& { return setting.frames[f]; };
+}
+
 }  // namespace
 
 std::string_view to_string(Finding finding) {
@@ -361,62 +376,82 @@ std::map<std::string, std::string> Verdict::doubts() const {
 
 Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
   Judge judge = unmeasured(setting.outputs, setting.tolerance);
+  PENSTOCK_CHECK_OK(judge.run_usual(setting, reference));
+  judge.take_known(setting.known);
+  const LimitedRuns limited(reference, judge.limits_.changed);
+  PENSTOCK_CHECK_OK(judge.run_in_bf16(setting, reference));
+  PENSTOCK_CHECK_OK(judge.run_in_half(setting, reference));
+  PENSTOCK_CHECK_OK(judge.run_changed(setting, reference));
+  judge.run_others(setting);
+  judge.conclude();
+  judge.tell_apart(setting, reference);
+  return judge;
+}
+
+/// What all others are compared with, and how long they may take.
+Status Judge::run_usual(const Setting& setting, Reference& reference) {
   PENSTOCK_CHECK_OK(reference.begin_sequence());
+  const LimitedRuns limited(reference, setting.longest_run);
   std::chrono::nanoseconds longest{0};
-  {
-    const LimitedRuns limited(reference, setting.longest_run);
-    for (const auto& frame : setting.frames) {
-      const auto begin = std::chrono::steady_clock::now();
-      auto outputs = reference.run(frame);
-      if (is_endless(outputs) && setting.longest_run) return endless_run(*setting.longest_run);
-      if (!outputs) return std::move(outputs).error();
-      longest = std::max(longest, std::chrono::steady_clock::now() - begin);
-      judge.expected_.push_back(kept(*std::move(outputs)));
-    }
+  for (const auto& frame : setting.frames) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto outputs = reference.run(frame);
+    if (is_endless(outputs) && setting.longest_run) return endless_run(*setting.longest_run);
+    if (!outputs) return std::move(outputs).error();
+    longest = std::max(longest, std::chrono::steady_clock::now() - begin);
+    expected_.push_back(kept(*std::move(outputs)));
   }
   // One thread may take as many times as long as there are CPUs.
   const auto cpus = static_cast<int>(std::max<std::size_t>(device::inherited_cpus().size(), 1));
-  judge.limits_ = {std::max(kLeastLimit, kLongRun * longest),
-                   std::max(kLeastLimitOfOthers, cpus * kLongRun * longest)};
-  const LimitedRuns limited(reference, judge.limits_.changed);
-  for (std::size_t i = 0; i < setting.known.size(); ++i) {
-    judge.allowances_[i].last_rounding = setting.known[i].last_rounding;
-    judge.allowances_[i].constant = setting.known[i].constant;
-    judge.allowances_[i].drawn = setting.known[i].drawn;
-    judge.allowances_[i].exact = setting.known[i].exact;
-    judge.allowances_[i].wide = setting.known[i].wide;
+  limits_ = {std::max(kLeastLimit, kLongRun * longest),
+             std::max(kLeastLimitOfOthers, cpus * kLongRun * longest)};
+  return {};
+}
+
+void Judge::take_known(const std::vector<KnownOutput>& known) {
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    allowances_[i].last_rounding = known[i].last_rounding;
+    allowances_[i].constant = known[i].constant;
+    allowances_[i].drawn = known[i].drawn;
+    allowances_[i].exact = known[i].exact;
+    allowances_[i].wide = known[i].wide;
   }
-  for (std::size_t i = 0; i < judge.allowances_.size(); ++i) {
-    const bool mask = lie_within(judge.base_.steps, judge.expected_, i);
-    judge.allowances_[i].exact = judge.allowances_[i].exact || mask;
+  for (std::size_t i = 0; i < allowances_.size(); ++i) {
+    const bool mask = lie_within(base_.steps, expected_, i);
+    allowances_[i].exact = allowances_[i].exact || mask;
   }
-  const auto& frames = setting.frames;
-  judge.bf16_.resize(setting.outputs.size());
-  judge.own_.resize(setting.outputs.size());
+  bf16_.resize(allowances_.size());
+  own_.resize(allowances_.size());
+}
+
+Status Judge::run_in_bf16(const Setting& setting, Reference& reference) {
   PENSTOCK_CHECK_OK(reference.begin_sequence());
-  for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-    const auto rounded = reference.run(rounded_to(DType::kBF16, frames[f]));
-    if (rounded) judge.note_bf16(f, *rounded);
-    if (is_endless(rounded)) break;
-  }
-  if (std::ranges::any_of(setting.known, &KnownOutput::half)) {
-    PENSTOCK_CHECK_OK(reference.begin_sequence());
-    for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      const auto rounded = reference.run(in_half(frames[f], f + 1));
-      if (rounded) judge.note_half(f, *rounded, setting.known);
-      if (is_endless(rounded)) break;
-    }
-    if (setting.half && !setting.stopped()) {
-      const auto noisy = setting.half();
-      if (noisy) (*noisy)->limit_runs(judge.limits_.others);
-      for (std::size_t f = 0; noisy && f < frames.size() && !setting.stopped(); ++f) {
-        const auto outputs = (*noisy)->run(frames[f]);
-        if (outputs) judge.note_half(f, *outputs, setting.known);
-        if (is_endless(outputs)) break;
-      }
-    }
-  }
-  const bool wide = std::ranges::all_of(judge.allowances_, &Allowance::wide);
+  run_each(
+      setting, reference, [&](std::size_t f) { return rounded_to(DType::kBF16, setting.frames[f]); },
+      [&](std::size_t f, const auto& rounded) { note_bf16(f, rounded); });
+  return {};
+}
+
+/// The inputs rounded, and all that is computed on the way.
+Status Judge::run_in_half(const Setting& setting, Reference& reference) {
+  if (std::ranges::none_of(setting.known, &KnownOutput::half)) return {};
+  const auto note = [&](std::size_t f, const auto& rounded) {
+    note_half(f, rounded, setting.known);
+  };
+  PENSTOCK_CHECK_OK(reference.begin_sequence());
+  run_each(
+      setting, reference, [&](std::size_t f) { return in_half(setting.frames[f], f + 1); }, note);
+  if (!setting.half || setting.stopped()) return {};
+  const auto noisy = setting.half();
+  if (!noisy) return {};
+  (*noisy)->limit_runs(limits_.others);
+  run_each(setting, **noisy, as_they_are(setting), note);
+  return {};
+}
+
+Status Judge::run_changed(const Setting& setting, Reference& reference) {
+  const auto& frames = setting.frames;
+  const bool wide = std::ranges::all_of(allowances_, &Allowance::wide);
   for (std::uint64_t change = 0; change < kChanges; ++change) {
     std::vector<frames::Frame> changed;
     for (std::size_t f = 0; f < frames.size(); ++f) {
@@ -425,16 +460,11 @@ Result<Judge> Judge::create(const Setting& setting, Reference& reference) {
     }
     if (std::ranges::equal(changed, frames, same_values)) continue;
     PENSTOCK_CHECK_OK(reference.begin_sequence());
-    for (std::size_t f = 0; f < frames.size() && !setting.stopped(); ++f) {
-      const auto outputs = reference.run(changed[f]);
-      if (outputs) judge.note_run(0, f, *outputs);
-      if (is_endless(outputs)) break;
-    }
+    run_each(
+        setting, reference, [&](std::size_t f) -> const auto& { return changed[f]; },
+        [&](std::size_t f, const auto& outputs) { note_run(0, f, outputs); });
   }
-  judge.run_others(setting);
-  judge.conclude();
-  judge.tell_apart(setting, reference);
-  return judge;
+  return {};
 }
 
 Judge Judge::unmeasured(const std::vector<std::string>& outputs, const Tolerance& tolerance) {
@@ -509,11 +539,8 @@ void Judge::run_others(const Setting& setting) {
     const auto made = setting.others[other]();
     if (!made) continue;
     (*made)->limit_runs(limits_.others);
-    for (std::size_t f = 0; f < setting.frames.size() && !setting.stopped(); ++f) {
-      const auto outputs = (*made)->run(setting.frames[f]);
-      if (outputs) note_run(1 + other, f, *outputs);
-      if (is_endless(outputs)) break;
-    }
+    run_each(setting, **made, as_they_are(setting),
+             [&](std::size_t f, const auto& outputs) { note_run(1 + other, f, outputs); });
   }
 }
 

@@ -152,6 +152,11 @@ class Judge {
   [[nodiscard]] const RunLimits& limits() const { return limits_; }
 
  private:
+  Status run_usual(const Setting& setting, Reference& reference);
+  void take_known(const std::vector<KnownOutput>& known);
+  Status run_in_bf16(const Setting& setting, Reference& reference);
+  Status run_in_half(const Setting& setting, Reference& reference);
+  Status run_changed(const Setting& setting, Reference& reference);
   void note_bf16(std::size_t frame, const std::vector<Tensor>& rounded);
   void note_half(std::size_t frame, const std::vector<Tensor>& rounded,
                  const std::vector<KnownOutput>& known);
