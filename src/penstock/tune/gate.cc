@@ -89,49 +89,56 @@ Gate::Gate(measure::Ring inputs, measure::Judge judge, measure::MakeReference re
       others_(std::move(others)) {}
 
 Result<Gate> Gate::create(const Setting& setting) {
-  const auto& [model, package, ring, backends, optimized, tolerance, stopped, alone, weights,
-               out_of_time, on_long_run] = setting;
+  const auto& package = setting.package;
   const auto most = package.plan.states.empty() ? kGateFrames : kSequenceFrames;
-  const auto last = static_cast<std::ptrdiff_t>(std::min(most, ring.size()));
-  measure::Ring inputs(ring.begin(), ring.begin() + last);
+  const auto last = static_cast<std::ptrdiff_t>(std::min(most, setting.ring.size()));
+  measure::Ring inputs(setting.ring.begin(), setting.ring.begin() + last);
   std::vector<std::string> outputs;
   for (const auto& output : package.plan.outputs) outputs.push_back(output.name);
   const auto run_of = [&](const measure::ReferenceSettings& settings) {
-    return [&model = setting.model, &package = setting.package, &backends = setting.backends,
-            settings] { return measure::whole_reference(model, package, backends, settings); };
+    return [&model = setting.model, &package, &backends = setting.backends, settings] {
+      return measure::whole_reference(model, package, backends, settings);
+    };
+  };
+  const auto noisy = [&](DType dtype) {
+    return noisy_reference(dtype, setting.model, package, setting.backends, {}, setting.weights);
   };
   std::vector<measure::MakeReference> others{run_of({.one_thread = true})};
-  if (optimized) others.emplace_back(run_of({.optimize = true}));
-  others.push_back(noisy_reference(DType::kF32, model, package, backends, {}, weights));
+  if (setting.optimized) others.emplace_back(run_of({.optimize = true}));
+  others.push_back(noisy(DType::kF32));
   const measure::MakeReference make = run_of({});
   Resting reference(make);
   PENSTOCK_CHECK_OK(reference.start());
-  const auto in_turn_with = [&reference, alone](measure::MakeReference other) {
-    if (!alone) return other;
+  const auto in_turn = [&](measure::MakeReference other) {
+    if (!setting.one_at_a_time) return other;
     return measure::MakeReference([&reference, other = std::move(other)] {
       reference.rest();
       return other();
     });
   };
-  auto in_turn = others;
-  for (auto& other : in_turn) other = in_turn_with(std::move(other));
-  measure::WatchedReference watched(reference, on_long_run, cost::kLongRun);
+  std::vector<measure::MakeReference> others_in_turn;
+  for (const auto& other : others) others_in_turn.push_back(in_turn(other));
+  measure::WatchedReference watched(reference, setting.on_long_run, cost::kLongRun);
   const auto further = frames::random_frames(package.plan.inputs, {}, kGateFrames);
-  PENSTOCK_TRY(
-      auto judge,
-      measure::Judge::create(
-          {outputs, tolerance, inputs, in_turn, known_outputs(package), stopped,
-           further ? *further : measure::Ring(), measure::kLongestRun,
-           in_turn_with(noisy_reference(DType::kF16, model, package, backends, {}, weights))},
-          watched));
-  for (auto& shaken : shaken_references(model, package, backends, {})) {
+  PENSTOCK_TRY(auto judge,
+               measure::Judge::create({.outputs = outputs,
+                                       .tolerance = setting.tolerance,
+                                       .frames = inputs,
+                                       .others = others_in_turn,
+                                       .known = known_outputs(package),
+                                       .stopped = setting.stopped,
+                                       .further = further ? *further : measure::Ring(),
+                                       .longest_run = measure::kLongestRun,
+                                       .half = in_turn(noisy(DType::kF16))},
+                                      watched));
+  for (auto& shaken : shaken_references(setting.model, package, setting.backends, {})) {
     others.push_back(std::move(shaken));
   }
   Gate gate(std::move(inputs), std::move(judge), make, std::move(others));
-  gate.one_at_a_time_ = alone;
-  gate.stopped_ = stopped;
-  gate.out_of_time_ = out_of_time;
-  gate.on_long_run_ = on_long_run;
+  gate.one_at_a_time_ = setting.one_at_a_time;
+  gate.stopped_ = setting.stopped;
+  gate.out_of_time_ = setting.out_of_time;
+  gate.on_long_run_ = setting.on_long_run;
   return gate;
 }
 
