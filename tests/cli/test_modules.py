@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import signal
@@ -173,6 +174,20 @@ def test_without_python_or_numpy_one_sentence_says_so(penstock, app, tmp_path):
     assert "(from VIRTUAL_ENV): No module named 'numpy'; install Penstock's wheel" in error(
         VIRTUAL_ENV=str(tmp_path / "bare")
     )
+
+
+def test_a_package_of_the_tree_that_is_not_built_is_said_to_be(program, app, tmp_path):
+    # As script/demo leaves it: the package's files lie beside the library, its module is not there.
+    there = program.resolve().parent.parent
+    shutil.copytree(there / "lib", tmp_path / "tree/lib", symlinks=True, ignore=shutil.ignore_patterns("_core.*", "*.a"))
+    (tmp_path / "tree/bin").mkdir()
+    copied = Path(shutil.copy(program, tmp_path / "tree/bin"))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    environment = {"VIRTUAL_ENV": str(tmp_path / "bare"), "PENSTOCK_PYTHON": "", "PYTHONPATH": ""}
+    environment["LD_LIBRARY_PATH"] = str(tmp_path / "tree/lib")  # The program was linked with the other's.
+    done = subprocess.run([copied, "run", app], env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "No module named 'penstock'; build the target penstock_python in this tree, or install " in done.stderr
 
 
 def test_no_python_of_the_working_folder_is_taken(penstock, app, tmp_path):

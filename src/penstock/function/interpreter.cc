@@ -189,16 +189,41 @@ std::string bytes_literal(const std::string& bytes) {
   return text.str() + "'";
 }
 
-/// What a function prints must not get among what the program prints; the package of a build tree
-/// lies beside the library.
+/// The package of a build tree lies beside the library; its module is there once it was built.
+struct TreePackage {
+  std::filesystem::path folder = own_library_folder() / "python";  ///< What Python is told.
+  bool is_there = false;
+  bool is_built = false;
+};
+
+TreePackage tree_package() {
+  TreePackage package;
+  std::error_code ignored;
+  for (const auto& file :
+       std::filesystem::directory_iterator(package.folder / "penstock", ignored)) {
+    const auto name = file.path().filename();
+    package.is_there |= name == "__init__.py";
+    package.is_built |= name.string().starts_with("_core.") && name.extension() == ".so";
+  }
+  return package;
+}
+
+/// What a function prints must not get among what the program prints.
 std::string first_lines() {
   std::string lines = "import os, sys\nsys.stdout = sys.stderr\n";
-  const auto beside = own_library_folder() / "python";
-  std::error_code ignored;
-  if (std::filesystem::exists(beside / "penstock/__init__.py", ignored)) {
-    lines += "sys.path.insert(0, os.fsdecode(" + bytes_literal(beside.string()) + "))\n";
+  const auto package = tree_package();
+  if (package.is_there && package.is_built) {
+    lines += "sys.path.insert(0, os.fsdecode(" + bytes_literal(package.folder.string()) + "))\n";
   }
   return lines;
+}
+
+const char* how_to_have_the_package() {
+  const auto package = tree_package();
+  return package.is_there && !package.is_built
+             ? "; build the target penstock_python in this tree, or install Penstock's wheel there "
+               "(docs/install.md)"
+             : "; install Penstock's wheel there (docs/install.md)";
 }
 
 std::string exception_of(const PythonApi& api) {
@@ -240,8 +265,7 @@ Status import_package(const PythonApi& api) {
   const int state = api.take_lock();
   Status imported;
   if (api.import("penstock") == nullptr) {
-    imported = make_error(Code::kUnavailable, exception_of(api),
-                          "; install Penstock's wheel there (docs/install.md)");
+    imported = make_error(Code::kUnavailable, exception_of(api), how_to_have_the_package());
   }
   api.release_lock(state);
   return imported;

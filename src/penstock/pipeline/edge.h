@@ -171,9 +171,9 @@ class Edge {
 
   // Lossy edges only; every call locks.
 
-  /// Takes a slot for writing; where none is free and the policy keeps the newest, that of the
-  /// oldest frame that waits behind which another does. False: readers hold all others, or the
-  /// policy has this frame lose.
+  /// Takes a slot for writing. Where none is free and the policy keeps the newest, the oldest of
+  /// several frames that wait gives up its slot; the only one that waits is left to the readers.
+  /// False: there is no such frame, or the policy has this frame lose.
   bool begin_write(FrameNumber frame);
   /// Offers the written frame to the readers. Where there is no room, the policy names a frame (the
   /// oldest waiting one, or this one) that loses its slot; on_drop is told, under the lock, so that
