@@ -120,17 +120,16 @@ Result<Gate> Gate::create(const Setting& setting) {
   for (const auto& other : others) others_in_turn.push_back(in_turn(other));
   measure::WatchedReference watched(reference, setting.on_long_run, cost::kLongRun);
   const auto further = frames::random_frames(package.plan.inputs, {}, kGateFrames);
-  PENSTOCK_TRY(auto judge,
-               measure::Judge::create({.outputs = outputs,
-                                       .tolerance = setting.tolerance,
-                                       .frames = inputs,
-                                       .others = others_in_turn,
-                                       .known = known_outputs(package),
-                                       .stopped = setting.stopped,
-                                       .further = further ? *further : measure::Ring(),
-                                       .longest_run = measure::kLongestRun,
-                                       .half = in_turn(noisy(DType::kF16))},
-                                      watched));
+  PENSTOCK_TRY(auto judge, measure::Judge::create({.outputs = outputs,
+                                                   .tolerance = setting.tolerance,
+                                                   .frames = inputs,
+                                                   .others = others_in_turn,
+                                                   .known = known_outputs(package),
+                                                   .stopped = setting.stopped,
+                                                   .further = further ? *further : measure::Ring(),
+                                                   .longest_run = measure::kLongestRun,
+                                                   .half = in_turn(noisy(DType::kF16))},
+                                                  watched));
   for (auto& shaken : shaken_references(setting.model, package, setting.backends, {})) {
     others.push_back(std::move(shaken));
   }
