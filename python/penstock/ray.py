@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import math
 import os
 import shutil
 import socket
@@ -59,10 +60,31 @@ class WorkerSpec:
     arguments: Sequence[str] = ()
     """More of ``penstock worker``: ``["--tokens", "/etc/penstock/tokens"]``."""
 
+    def __post_init__(self) -> None:
+        """Ray takes any figure, and gives what is below 0 to the node. Raises InvalidArgument."""
+
+        def expect(right: bool, field: str, expected: str, found: object) -> None:
+            if not right:
+                raise InvalidArgument(f"worker '{self.name}': {field}: expected {expected}, found {found!r}")
+
+        def is_number(value: object) -> bool:
+            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+        expect(is_number(self.cpus) and self.cpus >= 0, "cpus", "a number of CPUs, 0 or more", self.cpus)
+        expect(isinstance(self.resources, Mapping), "resources", "a mapping of names and numbers", self.resources)
+        for name, many in self.resources.items():
+            expect(is_number(many) and many > 0, f"resources.{name}", "a number above 0", many)
+        expect(bool(self.bundle), "cpus", "more than 0, as there are no resources either", self.cpus)
+        is_port = isinstance(self.port, int) and not isinstance(self.port, bool) and 0 <= self.port < 65536
+        expect(is_port, "port", "0 to 65535", self.port)
+        expect(isinstance(self.program, str), "program", "a path or a name", self.program)
+        words = isinstance(self.arguments, Sequence) and not isinstance(self.arguments, str)
+        expect(words and all(isinstance(each, str) for each in self.arguments), "arguments", "texts", self.arguments)
+
     @property
     def bundle(self) -> dict[str, float]:
         """What Ray's placement group sets aside for it."""
-        return {"CPU": self.cpus, **self.resources}
+        return ({"CPU": self.cpus} if self.cpus else {}) | {**self.resources}
 
 
 def _import_ray() -> Any:
@@ -588,10 +610,13 @@ def up(file: Path, hosts_file: Path | None = None) -> dict[str, str]:
     path = FilePath(path_text("file", file))
     _import_ray()
     cluster = _read_cluster(path)
-    specs = [
-        WorkerSpec(name, **{key: value for key, value in worker.items() if key != "connection"})
-        for name, worker in cluster["workers"].items()
-    ]
+    try:
+        specs = [
+            WorkerSpec(name, **{key: value for key, value in worker.items() if key != "connection"})
+            for name, worker in cluster["workers"].items()
+        ]
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{path}: {error}") from None
     fleet = start(
         specs,
         name=cluster.get("name", "penstock"),

@@ -205,8 +205,18 @@ def test_a_head_that_is_gone_is_told_at_once(tmp_path: Path, command: str, place
         ("penstock_cluster: 1\n", "workers: expected a mapping of names"),
         ("penstock_cluster: 1\nworkers: {a: {prot: 1}}\n", "workers.a: unknown field prot; expected one of arguments"),
         ("a: [\n", "not YAML"),
+        # Ray itself would add it to what the node has.
+        (
+            "penstock_cluster: 1\nworkers: {a: {resources: {board: -1}}}\n",
+            "cluster.yaml: worker 'a': resources.board: expected a number above 0, found -1",
+        ),
+        ("penstock_cluster: 1\nworkers: {a: {cpus: -1}}\n", "worker 'a': cpus: expected a number of CPUs, 0 or more"),
+        ("penstock_cluster: 1\nworkers: {a: {cpus: 0}}\n", "worker 'a': cpus: expected more than 0, as there are no"),
+        ("penstock_cluster: 1\nworkers: {a: {cpus: two}}\n", "worker 'a': cpus: expected a number of CPUs"),
+        ("penstock_cluster: 1\nworkers: {a: {port: 70000}}\n", "worker 'a': port: expected 0 to 65535, found 70000"),
+        ("penstock_cluster: 1\nworkers: {a: {arguments: x}}\n", "worker 'a': arguments: expected texts, found 'x'"),
     ],
-    ids=["no version", "no workers", "misspelt", "no yaml"],
+    ids=["no version", "no workers", "misspelt", "no yaml", "below 0", "cpus", "nothing", "text", "port", "arguments"],
 )
 def test_a_cluster_file_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "cluster.yaml"

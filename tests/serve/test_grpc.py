@@ -300,18 +300,38 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_grpc_says_is_in_the_servers_log(models: list[str], certificates: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["", "--tls-client-authority"])
+def test_files_that_cannot_be_used_leave_the_old_ones_in_use(
+    models: list[str], certificates: Path, tmp_path: Path, option: str
+) -> None:
     shutil.copytree(certificates, tmp_path, dirs_exist_ok=True)
-    server = Server(
-        models[0], "--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"
-    )
-    shutil.copy(tmp_path / "client.key", tmp_path / "localhost.key")  # It reads them again, and they do not fit.
-    end = time.monotonic() + SECONDS
-    while not server.errors:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    own = ["--tls-certificate", f"{tmp_path}/localhost.pem", "--tls-key", f"{tmp_path}/localhost.key"]
+    server = Server(models[0], *own, *([option, f"{tmp_path}/ca.pem"] if option else []))
+    script = "is_served_with_a_certificate" if option else "is_served_over_tls"
+    broken = {
+        "localhost.pem": ["", "junk"],
+        "localhost.key": ["", (tmp_path / "client.key").read_text()],
+        "ca.pem": ["", "junk"] if option else [],
+    }
+    told = 0
+    for name, texts in broken.items():
+        good = (tmp_path / name).read_text()
+        for text in texts:
+            (tmp_path / name).write_text(text)
+            end = time.monotonic() + SECONDS
+            while len(server.errors) == told:  # It looks when a client connects, once a second.
+                ask(server, script, str(certificates))
+                assert time.monotonic() < end
+            told = len(server.errors)
+            assert "gRPC: the certificates read before still hold: " in server.errors[-1]
+            assert f"'{tmp_path / name}': cannot be used" in server.errors[-1]
+            (tmp_path / name).write_text(good)
+            while len(server.errors) == told:
+                ask(server, script, str(certificates))
+                assert time.monotonic() < end
+            told = len(server.errors)
+            assert server.errors[-1].endswith("gRPC: certificates read again\n")
     assert server.end() == 0
-    assert [line for line in server.errors if not line.startswith("penstock: warning: gRPC: ")] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace penstock {
 
@@ -12,6 +13,12 @@ struct TlsFiles {
   std::filesystem::path
       client_authority;         ///< Signs the certificates of clients; empty: none asked.
   bool client_required = true;  ///< A client without a certificate is turned away at once.
+};
+
+/// What the files hold, once it was checked that TLS can use it.
+struct TlsTexts {
+  std::string certificate, key;
+  std::string client_authority;  ///< Empty: none asked.
 };
 
 }  // namespace penstock

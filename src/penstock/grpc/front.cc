@@ -12,8 +12,6 @@
 #include <grpc/support/time.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -31,23 +29,6 @@
 
 namespace penstock::grpc {
 namespace {
-
-constexpr unsigned kSecondsBetweenReads = 1;  // Of the certificates.
-
-std::shared_ptr<::grpc::ServerCredentials> credentials_of(const Encryption& encryption) {
-  if (encryption.key.empty()) return ::grpc::InsecureServerCredentials();
-  using Provider = ::grpc::experimental::FileWatcherCertificateProvider;
-  const auto provider =
-      std::make_shared<Provider>(encryption.key.string(), encryption.certificate.string(),
-                                 encryption.client_roots.string(), kSecondsBetweenReads);
-  ::grpc::experimental::TlsServerCredentialsOptions options(provider);
-  options.watch_identity_key_cert_pairs();
-  if (!encryption.client_roots.empty()) {
-    options.watch_root_certs();
-    options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  }
-  return ::grpc::experimental::TlsServerCredentials(options);
-}
 
 int to_int(std::uint64_t number) {
   return static_cast<int>(std::min<std::uint64_t>(number, INT_MAX));
@@ -139,8 +120,12 @@ Result<std::unique_ptr<Front>> Front::start(serve::Server& server, const serve::
   PENSTOCK_TRY(state->listener, Listener::bind(options.address));
   ::grpc::ServerBuilder builder;
   using Kind = ::grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  state->acceptor = builder.experimental().AddExternalConnectionAcceptor(
-      Kind::FROM_FD, credentials_of(options.encryption));
+  auto credentials = ::grpc::InsecureServerCredentials();
+  if (options.certificates) {
+    PENSTOCK_TRY(credentials, credentials_of(options.certificates, options.say));
+  }
+  state->acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(Kind::FROM_FD, credentials);
   limit(builder, server.limits());
   builder.RegisterService(&state->service);
   builder.RegisterService(&state->health);

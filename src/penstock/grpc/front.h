@@ -2,13 +2,13 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "penstock/base/result.h"
 #include "penstock/grpc/client/peer_options.h"
+#include "penstock/grpc/server_certificates.h"
 #include "penstock/serve/access.h"
 #include "penstock/serve/access_log.h"
 #include "penstock/serve/server.h"
@@ -19,19 +19,12 @@ class Host;
 
 namespace penstock::grpc {
 
-/// Files of PEM text, read again when they change. Without a key: plain text.
-struct Encryption {
-  std::filesystem::path certificate;
-  std::filesystem::path key;
-  std::filesystem::path client_roots;  ///< Given: each client must show a certificate of these.
-};
-
 class Front {
  public:
   struct Options {
     std::string address = "127.0.0.1:8001";  ///< Port 0: any that is free. Or "unix:PATH".
-    Encryption encryption;
-    serve::AccessLog* log = nullptr;  ///< Outlives the front; null: none.
+    NewCertificates certificates = {};       ///< Null: plain text.
+    serve::AccessLog* log = nullptr;         ///< Outlives the front; null: none.
     /// Given: callers of other machines have stages here, too (worker.proto).
     host::Host* host = nullptr;
     /// With `host`: how other workers are reached, whose tensors are pulled; the address left out.

@@ -8,11 +8,9 @@
 
 namespace penstock::grpc {
 
-/// Codes have gRPC's numbers. A message goes as a header of the protocol, which takes no more than
-/// a few thousand bytes.
+/// Codes have gRPC's numbers.
 inline ::grpc::Status to_status(const Error& error) {
-  constexpr std::size_t kMost = 2000;
-  return {static_cast<::grpc::StatusCode>(error.code), serve::told_outside(error).substr(0, kMost)};
+  return {static_cast<::grpc::StatusCode>(error.code), serve::told_outside(error)};
 }
 
 inline ::grpc::Status to_status(const Status& status) {

@@ -111,10 +111,11 @@ namespace {
 
 using Echoes = ::grpc::ClientReaderWriter<worker::EchoRequest, worker::EchoResponse>;
 
-constexpr int kRounds = 20;
+constexpr std::size_t kFewestRounds = 5, kMostRounds = 21;
 constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-constexpr double kEnoughSeconds = 0.03;  // Beside it the latency is small.
+constexpr double kEnoughSeconds = 0.03;
+constexpr double kLeastShare = 0.1;  // Of an exchange that is the bytes' own.
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -131,16 +132,30 @@ double exchange(Echoes& echoes, std::size_t there, std::size_t back) {
   return seconds_since(begin);
 }
 
-/// More and more bytes, until they take long enough or the time is over.
-double rate(Echoes& echoes, bool there, double round_trip, Clock::time_point end) {
+/// More and more bytes, until they take long enough, or half as long as a round trip where the time
+/// is over: a round trip varies, which must not pass for the bytes' own time.
+double rate(Echoes& echoes, bool there, double round_trip, std::chrono::nanoseconds most) {
+  const auto end = Clock::now() + most;
   for (std::size_t bytes = kFirstBytes;; bytes *= 2) {
     const double seconds = exchange(echoes, there ? bytes : 0, there ? 0 : bytes);
     if (seconds < 0) return -1;
-    const double moving = std::max(seconds - round_trip, 1e-9);
-    if (seconds >= kEnoughSeconds || bytes >= kMostBytes || Clock::now() >= end) {
-      return static_cast<double>(bytes) / moving;
-    }
+    const double moving = std::max(seconds - round_trip, seconds * kLeastShare);
+    const double enough =
+        Clock::now() < end ? std::max(kEnoughSeconds, 2 * round_trip) : round_trip / 2;
+    if (moving >= enough || bytes >= kMostBytes) return static_cast<double>(bytes) / moving;
   }
+}
+
+/// Seconds there and back, the median; negative: the stream has broken.
+double round_trip_of(Echoes& echoes, std::chrono::nanoseconds most) {
+  const auto end = Clock::now() + most;
+  std::vector<double> rounds;
+  while (rounds.size() < kFewestRounds || (rounds.size() < kMostRounds && Clock::now() < end)) {
+    rounds.push_back(exchange(echoes, 0, 0));
+    if (rounds.back() < 0) return -1;
+  }
+  std::ranges::sort(rounds);
+  return rounds[rounds.size() / 2];
 }
 
 Result<LinkTimes> measure_in_turn(const Connection& connection, const std::string& address,
@@ -151,16 +166,11 @@ Result<LinkTimes> measure_in_turn(const Connection& connection, const std::strin
   connection.introduce(context);
   context.set_deadline(system_time(begin + most + kLongestMeasuring));
   const auto echoes = stub->Echo(&context);
-  std::vector<double> rounds;
-  for (int i = 0; i < kRounds; ++i) rounds.push_back(exchange(*echoes, 0, 0));
-  const bool whole = std::ranges::none_of(rounds, [](double seconds) { return seconds < 0; });
   LinkTimes times;
-  if (whole) {
-    std::ranges::sort(rounds);
-    const double round_trip = rounds[kRounds / 2];
+  if (const double round_trip = round_trip_of(*echoes, most / 4); round_trip >= 0) {
     times.latency_seconds = round_trip / 2;
-    times.there_bytes_per_second = rate(*echoes, true, round_trip, begin + most / 2);
-    times.back_bytes_per_second = rate(*echoes, false, round_trip, begin + most);
+    times.there_bytes_per_second = rate(*echoes, true, round_trip, most / 2);
+    times.back_bytes_per_second = rate(*echoes, false, round_trip, most / 2);
   }
   echoes->WritesDone();
   if (const auto status = echoes->Finish(); !status.ok()) return to_error(status, address);

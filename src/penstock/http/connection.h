@@ -107,6 +107,9 @@ class Connection final : public Outlet,
   void read_chunks();
   void take_chunks();
   void end_body(error_code failed);
+  /// Whether unpacking or parsing the body may take long.
+  [[nodiscard]] bool is_costly() const;
+  void take_turn();
   void take_body();
   /// For the access log and the answer, as the handler takes the request away.
   void note_request();

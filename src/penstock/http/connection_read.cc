@@ -22,6 +22,22 @@ Response no_room() {
   return response;
 }
 
+bool is_packed(const Request& request) {
+  const auto* encoding = find_header(request.headers, "Content-Encoding");
+  return encoding != nullptr && is_packing(*encoding);
+}
+
+class TurnEnd {
+ public:
+  explicit TurnEnd(Turns& turns) : turns_(turns) {}
+  TurnEnd(const TurnEnd&) = delete;
+  TurnEnd& operator=(const TurnEnd&) = delete;
+  ~TurnEnd() { turns_.end(); }
+
+ private:
+  Turns& turns_;
+};
+
 }  // namespace
 
 void Connection::next() {
@@ -182,12 +198,28 @@ void Connection::end_body(error_code failed) {
   if (failed && is_parse_error(failed)) {
     return refuse(error_response(400, concat("not a chunked body: ", failed.message())));
   }
-  failed ? depart() : take_body();
+  if (failed) return depart();
+  if (!is_costly()) return take_body();
+  disarm(Phase::kHandling);
+  or_depart([this] {
+    core_->turns.take([self = shared()] {
+      self->core_->post(self->socket().get_executor(), [self] { self->take_turn(); });
+    });
+  });
+}
+
+bool Connection::is_costly() const {
+  constexpr std::size_t kLong = 1U << 20U, kLongPacked = 16U << 10U;  // Bytes: milliseconds.
+  return request_.body.size > (is_packed(request_) ? kLongPacked : kLong);
+}
+
+void Connection::take_turn() {
+  const TurnEnd end(core_->turns);
+  if (phase_ == Phase::kHandling) take_body();  // It may have been closed while it waited.
 }
 
 void Connection::take_body() {
-  const auto* encoding = find_header(request_.headers, "Content-Encoding");
-  if (encoding != nullptr && is_packing(*encoding)) {
+  if (is_packed(request_)) {
     auto text = unpack(request_.body.text(), limits().body_bytes);
     if (!text) {
       const bool long_one = text.error().code == Code::kResourceExhausted;

@@ -12,6 +12,7 @@
 
 #include "penstock/http/lease.h"
 #include "penstock/http/server.h"
+#include "penstock/http/turns.h"
 
 namespace penstock::http {
 
@@ -28,12 +29,14 @@ class Core {
   Core(Options given, Router routes)
       : options(std::move(given)),
         router(std::move(routes)),
-        budget(std::make_shared<ByteBudget>(options.limits.bodies_bytes)) {}
+        budget(std::make_shared<ByteBudget>(options.limits.bodies_bytes)),
+        turns(options.threads) {}
 
   boost::asio::io_context context;
   const Options options;
   const Router router;
   const std::shared_ptr<ByteBudget> budget;
+  Turns turns;  ///< Of costly bodies.
 
   /// Runs `work` by the executor. Does nothing once the server's threads have ended.
   template <typename Executor, typename Work>

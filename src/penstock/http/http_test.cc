@@ -512,6 +512,31 @@ TEST_F(HttpTest, BoundsTheBodiesThatAreHere) {
   EXPECT_THAT(later.response(), StartsWith("HTTP/1.1 500"));
 }
 
+TEST_F(HttpTest, BodiesThatAreCostlyToReadLeaveAThreadForOthers) {
+  std::promise<void> go_on;
+  const auto released = go_on.get_future().share();
+  std::atomic<int> begun = 0;
+  router_.add("POST", "/slow", {}, [&](const Request&, const Responder& responder) {
+    ++begun;
+    begun.notify_all();
+    released.wait();
+    responder.send(text_response(200, "text/plain", "done"));
+  });
+  start();
+  std::vector<std::unique_ptr<RawClient>> large;
+  for (int i = 0; i < 3; ++i) {
+    large.push_back(std::make_unique<RawClient>(server_->address()));
+    large.back()->send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1100000\r\n\r\n" +
+                       std::string(1100000, 'x'));
+  }
+  begun.wait(0);
+  EXPECT_TRUE(works());
+  EXPECT_EQ(begun, 1);
+  go_on.set_value();
+  for (const auto& client : large) EXPECT_EQ(body_of_response(client->response()), "done");
+  EXPECT_EQ(begun, 3);
+}
+
 TEST_F(HttpTest, TellsTheHandlerThatTheClientHasGone) {
   std::promise<Responder> asked;
   router_.add("GET", "/wait", {},

@@ -16,6 +16,7 @@
 #include "penstock/base/thread.h"
 #include "penstock/http/connection.h"
 #include "penstock/http/tls.h"
+#include "penstock/http/tls_check.h"
 
 namespace penstock::http {
 namespace {
@@ -89,7 +90,7 @@ struct Server::State {
   std::vector<std::thread> threads;
   std::string address;
   std::shared_ptr<TlsContext> tls;  // Null: plain text.
-  std::string tls_stamp;
+  std::optional<TlsWatch> watch;    // Of its files.
   bool stopped = false;
 };
 
@@ -123,8 +124,13 @@ Status Server::State::listen() {
 
 Status Server::State::load_certificates() {
   if (!core->options.tls) return {};
-  tls_stamp = stamp_of(*core->options.tls);
-  PENSTOCK_TRY(tls, load_tls(*core->options.tls));
+  if (!watch) watch.emplace(*core->options.tls);
+  PENSTOCK_TRY(const auto texts, watch->look());
+  if (texts) {
+    const bool again = tls != nullptr;
+    PENSTOCK_TRY(tls, make_tls(*core->options.tls, *texts));
+    if (again && core->options.say) core->options.say("certificates read again");
+  }
   return {};
 }
 
@@ -133,13 +139,10 @@ void Server::State::look_for_certificates() {
   certificates.expires_after(kLookForCertificates);
   certificates.async_wait([this](error_code failed) {
     if (failed) return;
-    if (stamp_of(*core->options.tls) != tls_stamp) {
-      const Status loaded = load_certificates();
-      if (core->options.say) {
-        core->options.say(
-            loaded ? "certificates read again"
-                   : concat("the certificates read before still hold: ", loaded.error().message()));
-      }
+    const Status loaded = load_certificates();
+    if (!loaded && core->options.say) {
+      core->options.say(
+          concat("the certificates read before still hold: ", loaded.error().message()));
     }
     look_for_certificates();
   });

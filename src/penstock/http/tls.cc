@@ -7,6 +7,7 @@
 #include <iterator>
 #include <system_error>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,9 +18,15 @@
 namespace penstock::http {
 namespace {
 
-namespace ssl = boost::asio::ssl;
+namespace asio = boost::asio;
+namespace ssl = asio::ssl;
 
 constexpr std::string_view kCertificate = "CERTIFICATE-----";
+
+// What a file is to be.
+constexpr std::string_view kCertificateFile = "a certificate in PEM";
+constexpr std::string_view kKeyFile = "the certificate's key in PEM";
+constexpr std::string_view kAuthorityFile = "the certificate that signs clients'";
 
 Error unusable(const std::filesystem::path& file, std::string_view what, std::string_view why) {
   return invalid_argument("cannot be used as ", what, " (", why, ")")
@@ -31,13 +38,17 @@ Error unusable(const std::filesystem::path& file, std::string_view what,
   return unusable(file, what, failed.message());
 }
 
-/// What OpenSSL says in codes of its own, or takes and gRPC does not.
-Status check_pem(const std::filesystem::path& file, std::string_view what, std::string_view label) {
+Result<std::string> read_file(const std::filesystem::path& file, std::string_view what) {
   std::error_code unknown;
   if (std::filesystem::is_directory(file, unknown)) return unusable(file, what, "it is a folder");
   std::ifstream in(file, std::ios::binary);
   if (!in) return unusable(file, what, std::generic_category().message(errno));
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+/// What OpenSSL says in codes of its own, or takes and gRPC does not.
+Status check_pem(const std::filesystem::path& file, const std::string& text, std::string_view what,
+                 std::string_view label) {
   if (text.empty()) return unusable(file, what, "it is empty");
   if (text.find("-----BEGIN TRUSTED CERTIFICATE-----") != text.npos) {
     return unusable(file, what,
@@ -48,10 +59,13 @@ Status check_pem(const std::filesystem::path& file, std::string_view what, std::
   return unusable(file, what, concat("it has no line '-----BEGIN ...", label, "'"));
 }
 
+asio::const_buffer bytes_of(const std::string& text) {
+  return asio::buffer(text.data(), text.size());
+}
+
 /// Nobody is there to be asked for a pass phrase.
-Status use_key(ssl::context& context, const std::filesystem::path& file) {
-  constexpr std::string_view kWhat = "the certificate's key in PEM";
-  PENSTOCK_CHECK_OK(check_pem(file, kWhat, "PRIVATE KEY-----"));
+Status use_key(ssl::context& context, const std::filesystem::path& file, const std::string& text) {
+  PENSTOCK_CHECK_OK(check_pem(file, text, kKeyFile, "PRIVATE KEY-----"));
   boost::system::error_code failed;
   const auto asked = std::make_shared<bool>(false);
   context.set_password_callback(
@@ -60,20 +74,42 @@ Status use_key(ssl::context& context, const std::filesystem::path& file) {
         return std::string();
       },
       failed);
-  if (!failed) context.use_private_key_file(file.string(), ssl::context::pem, failed);
+  if (!failed) context.use_private_key(bytes_of(text), ssl::context::pem, failed);
   if (!failed) return {};
-  if (!*asked) return unusable(file, kWhat, failed);
-  return unusable(file, kWhat,
+  if (!*asked) return unusable(file, kKeyFile, failed);
+  return unusable(file, kKeyFile,
                   "it is locked by a pass phrase: write it without one with openssl pkey -in FILE "
                   "-out NEW, for the server's user alone to read");
 }
 
 Status use_authority(ssl::context& context, const std::filesystem::path& file,
-                     std::string_view what) {
-  PENSTOCK_CHECK_OK(check_pem(file, what, kCertificate));
+                     const std::string& text, std::string_view what) {
+  PENSTOCK_CHECK_OK(check_pem(file, text, what, kCertificate));
   boost::system::error_code failed;
-  context.load_verify_file(file.string(), failed);
+  context.add_certificate_authority(bytes_of(text), failed);
   return failed ? unusable(file, what, failed) : Status();
+}
+
+/// When the files were written, as text: another one, where one of them has changed.
+std::string stamp_of(const TlsFiles& files) {
+  std::string stamp;
+  for (const auto* file : {&files.certificate, &files.key, &files.client_authority}) {
+    std::error_code failed;
+    const auto written = std::filesystem::last_write_time(*file, failed);
+    stamp += concat(failed ? 0 : written.time_since_epoch().count(), " ");
+  }
+  return stamp;
+}
+
+Result<TlsTexts> read_tls(const TlsFiles& files) {
+  TlsTexts texts;
+  PENSTOCK_TRY(texts.certificate, read_file(files.certificate, kCertificateFile));
+  PENSTOCK_TRY(texts.key, read_file(files.key, kKeyFile));
+  if (!files.client_authority.empty()) {
+    PENSTOCK_TRY(texts.client_authority, read_file(files.client_authority, kAuthorityFile));
+  }
+  PENSTOCK_CHECK_OK(make_tls(files, texts));
+  return texts;
 }
 
 std::string text_of(const ASN1_STRING* text) {
@@ -106,7 +142,7 @@ std::string first_alternative_name(X509* certificate) {
 
 }  // namespace
 
-Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files) {
+Result<std::shared_ptr<TlsContext>> make_tls(const TlsFiles& files, const TlsTexts& texts) {
   auto tls = std::make_shared<TlsContext>();
   auto& context = tls->context;
   boost::system::error_code failed;
@@ -114,36 +150,37 @@ Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files) {
                       ssl::context::no_sslv3 | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
                       SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_mode(context.native_handle(), SSL_MODE_RELEASE_BUFFERS);  // Idle ones keep little.
-  PENSTOCK_CHECK_OK(check_pem(files.certificate, "a certificate in PEM", kCertificate));
-  context.use_certificate_chain_file(files.certificate.string(), failed);
-  if (failed) return unusable(files.certificate, "a certificate in PEM", failed);
-  PENSTOCK_CHECK_OK(use_key(context, files.key));
+  PENSTOCK_CHECK_OK(
+      check_pem(files.certificate, texts.certificate, kCertificateFile, kCertificate));
+  context.use_certificate_chain(bytes_of(texts.certificate), failed);
+  if (failed) return unusable(files.certificate, kCertificateFile, failed);
+  PENSTOCK_CHECK_OK(use_key(context, files.key, texts.key));
   if (files.client_authority.empty()) return tls;
   PENSTOCK_CHECK_OK(
-      use_authority(context, files.client_authority, "the certificate that signs clients'"));
+      use_authority(context, files.client_authority, texts.client_authority, kAuthorityFile));
   context.set_verify_mode(ssl::verify_peer |
                           (files.client_required ? ssl::verify_fail_if_no_peer_cert : 0));
   return tls;
 }
 
 Status check_tls(const TlsFiles& files) {
-  const auto loaded = load_tls(files);
-  return loaded ? Status() : loaded.error();
+  const auto read = read_tls(files);
+  return read ? Status() : read.error();
+}
+
+Result<std::optional<TlsTexts>> TlsWatch::look() {
+  auto stamp = stamp_of(files_);
+  if (stamp == stamp_) return std::optional<TlsTexts>();
+  stamp_ = std::move(stamp);
+  PENSTOCK_TRY(auto texts, read_tls(files_));
+  return std::optional(std::move(texts));
 }
 
 Status check_authority(const std::filesystem::path& file) {
+  constexpr std::string_view kWhat = "certificates of an authority in PEM";
+  PENSTOCK_TRY(const auto text, read_file(file, kWhat));
   ssl::context context(ssl::context::tls_client);
-  return use_authority(context, file, "certificates of an authority in PEM");
-}
-
-std::string stamp_of(const TlsFiles& files) {
-  std::string stamp;
-  for (const auto* file : {&files.certificate, &files.key, &files.client_authority}) {
-    std::error_code failed;
-    const auto written = std::filesystem::last_write_time(*file, failed);
-    stamp += concat(failed ? 0 : written.time_since_epoch().count(), " ");
-  }
-  return stamp;
+  return use_authority(context, file, text, kWhat);
 }
 
 bool is_plain_http(const boost::system::error_code& failed) {

@@ -1,4 +1,4 @@
-// TLS for the server: a context made of files, made again when they change.
+// TLS for the server: a context made of certificates, made again when their files change.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,9 @@ struct TlsContext {
   boost::asio::ssl::context context{boost::asio::ssl::context::tls_server};
 };
 
-/// TLS 1.2 or newer.
+/// TLS 1.2 or newer, of what the files hold.
 /// \error kInvalidArgument  a file cannot be used: names it.
-Result<std::shared_ptr<TlsContext>> load_tls(const TlsFiles& files);
-
-/// When the files were written, as text: another one, where one of them has changed.
-std::string stamp_of(const TlsFiles& files);
+Result<std::shared_ptr<TlsContext>> make_tls(const TlsFiles& files, const TlsTexts& texts);
 
 /// Whether a handshake failed as the client spoke HTTP without TLS.
 bool is_plain_http(const boost::system::error_code& failed);

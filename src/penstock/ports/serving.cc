@@ -183,6 +183,12 @@ grpc::PeerOptions peers_of(const Options& options) {
   return peers;
 }
 
+/// Null without a key.
+grpc::NewCertificates certificates_of(const TlsFiles& tls) {
+  if (tls.key.empty()) return {};
+  return [watch = http::TlsWatch(tls)]() mutable { return watch.look(); };
+}
+
 /// What a worker has of others.
 void add_worker(metrics::Families& families, const host::Host::Load& load) {
   const auto add = [&](const char* name, const char* help, auto value) {
@@ -219,14 +225,13 @@ class Ports final : public gateway::Serving {
       PENSTOCK_TRY(host_, host::Host::start(*server_, *options.worker));
     }
     const TlsFiles& tls = options.tls;
-    auto listening =
-        grpc::Front::start(*server_, access_,
-                           {.address = options.grpc,
-                            .encryption = {tls.certificate, tls.key, tls.client_authority},
-                            .log = log_.get(),
-                            .host = host_.get(),
-                            .peers = peers_of(options),
-                            .say = options.server.warn});
+    auto listening = grpc::Front::start(*server_, access_,
+                                        {.address = options.grpc,
+                                         .certificates = certificates_of(tls),
+                                         .log = log_.get(),
+                                         .host = host_.get(),
+                                         .peers = peers_of(options),
+                                         .say = options.server.warn});
     if (!listening) {
       return told_of_port(listen_option(), std::move(listening).error(), options.grpc);
     }

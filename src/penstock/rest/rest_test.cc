@@ -347,12 +347,12 @@ serve::ReplyOutput output_of(const std::string& name, std::vector<float> values,
 
 TEST(WriteReply, PutsOutputsInTheJsonOrBehindIt) {
   serve::Reply reply{.model = "m", .version = "1", .id = "a\"b"};
-  reply.outputs = {output_of("y", {1, 2.5}, false), output_of("z", {3}, true)};
+  reply.outputs = {output_of("y", {1, 2.5, -0.0F}, false), output_of("z", {3}, true)};
   std::string json;
   const auto response = text_of(reply, true, false, json);
   EXPECT_EQ(json,
             R"({"id":"a\"b","model_name":"m","model_version":"1","outputs":[)"
-            R"({"name":"y","datatype":"FP32","shape":[2],"data":[1,2.5]},)"
+            R"({"name":"y","datatype":"FP32","shape":[3],"data":[1,2.5,-0.0]},)"
             R"({"name":"z","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}}]})");
   ASSERT_EQ(response.body.size(), 2U);
   EXPECT_EQ(response.body[1].bytes.data(), reply.outputs[1].value.data()) << "was copied";

@@ -190,6 +190,13 @@ void append_element(bool value, std::string& json) {
 
 template <typename T>
 void append_element(T value, std::string& json) {
+  if constexpr (std::floating_point<T>) {
+    // Who reads "-0" as an integer loses the sign.
+    if (value == 0 && std::signbit(value)) {
+      json += "-0.0";
+      return;
+    }
+  }
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   json.append(digits.data(), end);

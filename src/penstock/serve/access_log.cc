@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/serve/told_outside.h"
+
 namespace penstock::serve {
 namespace {
 
@@ -114,7 +116,7 @@ void AccessLog::write(const AccessEntry& entry) {
                                  {"response_bytes", entry.response_bytes},
                                  {"duration_us", entry.duration.count() / 1000}};
   if (!entry.client.empty()) line["client"] = entry.client;
-  for (const auto& [name, value] : entry.notes) line[name] = value;
+  for (const auto& [name, value] : entry.notes) line[name] = beginning(value, kLongestError);
   // A client's own bytes may be no UTF-8, and must not begin a line of their own.
   const auto text =
       line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "penstock/serve/told_outside.h"
+
 namespace penstock::serve {
 namespace {
 
@@ -58,6 +60,10 @@ std::optional<TraceParent> parse_traceparent(std::string_view text) {
 }
 
 void RequestTrace::add(RequestSpan span) {
+  // What clients send is bounded by the size of a message alone, and many spans are kept.
+  constexpr std::size_t kLongestId = 256;
+  span.id = std::string(beginning(span.id, kLongestId));
+  if (!parse_traceparent(span.traceparent)) span.traceparent = std::string();
   const std::scoped_lock lock(mutex_);
   if (spans_.size() < kKept) {
     spans_.push_back(std::move(span));

@@ -72,6 +72,14 @@ Result<std::string> read_if_given(const std::filesystem::path& file) {
   return text;
 }
 
+/// `label`: how the line that begins it ends. Of files without one gRPC tells nothing.
+Result<std::string> read_pem_if_given(const std::filesystem::path& file, const char* label) {
+  PENSTOCK_TRY(auto text, read_if_given(file));
+  if (file.empty() || text.find(label) != std::string::npos) return text;
+  return invalid_argument("it has no line '-----BEGIN ...", label, "' of PEM text")
+      .within({Where::kFile, file.string()});
+}
+
 int to_ms(std::chrono::nanoseconds time) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   return static_cast<int>(std::min<std::int64_t>(ms, INT_MAX));
@@ -79,10 +87,11 @@ int to_ms(std::chrono::nanoseconds time) {
 
 Result<std::shared_ptr<::grpc::ChannelCredentials>> credentials_of(const PeerOptions& options) {
   if (!options.encrypted()) return ::grpc::InsecureChannelCredentials();
+  constexpr const char* kCertificate = "CERTIFICATE-----";
   ::grpc::SslCredentialsOptions tls;
-  PENSTOCK_TRY(tls.pem_root_certs, read_if_given(options.roots));
-  PENSTOCK_TRY(tls.pem_cert_chain, read_if_given(options.certificate));
-  PENSTOCK_TRY(tls.pem_private_key, read_if_given(options.key));
+  PENSTOCK_TRY(tls.pem_root_certs, read_pem_if_given(options.roots, kCertificate));
+  PENSTOCK_TRY(tls.pem_cert_chain, read_pem_if_given(options.certificate, kCertificate));
+  PENSTOCK_TRY(tls.pem_private_key, read_pem_if_given(options.key, "PRIVATE KEY-----"));
   return ::grpc::SslCredentials(tls);
 }
 
@@ -110,6 +119,9 @@ constexpr Unreachable kUnreachable[] = {
      "of backend 'remote' (PENSTOCK_REMOTE_ROOT_FILE)"},
     {"is not in peer certificate",
      "its certificate is not for this address: reach it by a name that the certificate has"},
+    {"empty address list",
+     "the files of our TLS cannot be used together: the key of 'key_file' is that of "
+     "'certificate_file', and 'root_file' holds certificates (options of backend 'remote')"},
     {"http1.x server", "it speaks HTTP/1 there: give the port on which it speaks gRPC"},
     {"Connection refused",
      "nobody listens there: start it, or mend the address (connection refused)"},
@@ -123,7 +135,8 @@ constexpr Unreachable kUnreachable[] = {
 
 std::string explain_unreachable(const std::string& said) {
   const bool connected = said.find("failed to connect to all addresses") == std::string::npos &&
-                         said.find("DNS resolution failed") == std::string::npos;
+                         said.find("DNS resolution failed") == std::string::npos &&
+                         said.find("empty address list") == std::string::npos;
   if (connected) return said;
   for (const auto& [words, meant] : kUnreachable) {
     if (said.find(words) != std::string::npos) return meant;

@@ -1,0 +1,48 @@
+// Turns: bodies that are costly to read wait for one another, so that a thread is left for others.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace penstock::http {
+
+class Turns {
+ public:
+  /// `threads`: of the server; all but one may be taken, but one in any case.
+  explicit Turns(int threads) : free_(std::max(1, threads - 1)) {}
+
+  /// Calls `begin` now or, where all turns are taken, when it is the first that waits and one ends.
+  void take(std::function<void()> begin) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (free_ == 0) return waiting_.push_back(std::move(begin));
+      --free_;
+    }
+    begin();
+  }
+
+  /// Of one that began. By its end another one begins.
+  void end() {
+    std::function<void()> begin;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (waiting_.empty()) {
+        ++free_;
+        return;
+      }
+      begin = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    begin();
+  }
+
+ private:
+  std::mutex mutex_;  // Guards what follows.
+  int free_;
+  std::deque<std::function<void()>> waiting_;
+};
+
+}  // namespace penstock::http
