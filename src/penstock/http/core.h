@@ -81,6 +81,7 @@ class Core {
     }
     context.restart();
     context.poll();
+    turns.forget_waiting();  // They hold connections, which hold this.
   }
 
  private:

@@ -39,6 +39,13 @@ class Turns {
     begin();
   }
 
+  /// Those that wait never begin.
+  void forget_waiting() {
+    std::deque<std::function<void()>> forgotten;
+    const std::scoped_lock lock(mutex_);
+    forgotten.swap(waiting_);
+  }
+
  private:
   std::mutex mutex_;  // Guards what follows.
   int free_;
