@@ -55,19 +55,9 @@ Json host_json(const hosts::Host& host, const hosts::Surveyed& found) {
   return json;
 }
 
-/// What is told of a host's wire and of an uplink alike.
-Json sharing_json(const hosts::Hosts& all, const hosts::Sharing& seen) {
-  const auto& rates = seen.rates;
-  return {{"direction", seen.direction == hosts::Direction::kOut ? "out" : "in"},
-          {"peers", {name_of(all, seen.one), name_of(all, seen.other)}},
-          {"alone_bytes_per_second", {rates.one_alone, rates.other_alone}},
-          {"together_bytes_per_second", rates.together},
-          {"shared", rates.shared()}};
-}
-
 Json to_json(const hosts::Hosts& all, const hosts::Survey& survey) {
   Json list = Json::array(), links = Json::array(), sharing = Json::array();
-  Json uplinks = Json::array(), failed = Json::array();
+  Json failed = Json::array();
   for (std::size_t i = 0; i < all.hosts.size(); ++i) {
     list.push_back(host_json(all.hosts[i], survey.hosts[i]));
   }
@@ -79,17 +69,16 @@ Json to_json(const hosts::Hosts& all, const hosts::Survey& survey) {
   }
   for (const auto& error : survey.failed) failed.push_back(error.message());
   for (const auto& seen : survey.sharing) {
-    sharing.push_back(sharing_json(all, seen));
-    sharing.back()["host"] = name_of(all, seen.hosts.front());
-  }
-  for (const auto& seen : survey.uplinks) {
-    uplinks.push_back(sharing_json(all, seen));
-    uplinks.back()["hosts"] = {name_of(all, seen.hosts.front()), name_of(all, seen.hosts.back())};
+    sharing.push_back({{"host", name_of(all, seen.host)},
+                       {"direction", seen.direction == hosts::Direction::kOut ? "out" : "in"},
+                       {"peers", {name_of(all, seen.one), name_of(all, seen.other)}},
+                       {"alone_bytes_per_second", {seen.one_alone, seen.other_alone}},
+                       {"together_bytes_per_second", seen.together},
+                       {"shared", seen.shared()}});
   }
   return {{"hosts", std::move(list)},
           {"links", std::move(links)},
           {"sharing", std::move(sharing)},
-          {"uplinks", std::move(uplinks)},
           {"failed", std::move(failed)}};
 }
 
@@ -113,15 +102,14 @@ std::string host_text(const hosts::Host& host, const hosts::Surveyed& found) {
   return text;
 }
 
-/// One sentence; `shared`: what is said where they share something.
-std::string sharing_text(const hosts::Hosts& all, const hosts::Sharing& seen, const char* shared) {
+/// One sentence.
+std::string sharing_text(const hosts::Hosts& all, const hosts::Sharing& seen) {
   const bool out = seen.direction == hosts::Direction::kOut;
   const auto rate = [](double bytes) { return number(bytes / 1e6, 1); };
-  const auto name = [&](int host) { return name_of(all, host); };
-  return concat(join(seen.hosts, " and ", name), out ? ", out to " : ", in from ", name(seen.one),
-                " and ", name(seen.other), ": ", rate(seen.rates.one_alone), " and ",
-                rate(seen.rates.other_alone), " MB/s alone, ", rate(seen.rates.together),
-                " together: ", seen.rates.shared() ? shared : "not shared", "\n");
+  return concat(name_of(all, seen.host), out ? ", out to " : ", in from ", name_of(all, seen.one),
+                " and ", name_of(all, seen.other), ": ", rate(seen.one_alone), " and ",
+                rate(seen.other_alone), " MB/s alone, ", rate(seen.together),
+                " together: ", seen.shared() ? "one wire" : "not shared", "\n");
 }
 
 std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
@@ -135,10 +123,7 @@ std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
                number(way.bandwidth / 1e6, 1), number(way.bandwidth * 8 / 1e6, 0)});
   }
   if (!table.empty()) text += table.print();
-  for (const auto& seen : survey.sharing) text += sharing_text(all, seen, "one wire");
-  for (const auto& seen : survey.uplinks) {
-    if (seen.rates.shared()) text += sharing_text(all, seen, "one uplink");
-  }
+  for (const auto& seen : survey.sharing) text += sharing_text(all, seen);
   for (const auto& error : survey.failed) text += "not measured: " + error.message() + "\n";
   return text;
 }

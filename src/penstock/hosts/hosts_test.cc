@@ -261,28 +261,6 @@ caller: {link: {bandwidth: 1gbit}}
   EXPECT_GE(found.answer.cost, found.answer.lower_bound);
 }
 
-TEST_F(HostsTest, ShareAnUplinkThatWasMeasured) {
-  // Each of b and c would send its 16 KiB by a way that has 4 ms for it; both together take 8.
-  const auto text = R"(hosts:
-  b: {address: 'b:1', cpus: 1, link: {bandwidth: 1gbit}}
-  c: {address: 'c:1', cpus: 1, link: {bandwidth: 1gbit}}
-  d: {address: 'd:1', cpus: 1, link: {bandwidth: 1gbit}}
-caller: {link: {bandwidth: 1gbit}}
-)";
-  Known known;
-  known.links.uplinks = {{{{0, 1}, Direction::kOut}, 4096e3}};
-  const auto all = hosts(text);
-  const auto found = plan(chain(12), all, known);
-  const auto uplink = std::ranges::find(found.wires, "uplink of 'b' and 'c', out", &WireLoad::name);
-  if (uplink != found.wires.end()) {
-    EXPECT_LE(uplink->seconds, found.answer.cost * (1 + 1e-9));
-  }
-  EXPECT_LT(found.answer.cost, 12e-3);
-  const Network network(all, known.links);
-  EXPECT_EQ(network.way(0, 2).bandwidth, 4096e3);
-  EXPECT_EQ(network.way(0, 1).bandwidth, 125e6);
-}
-
 TEST_F(HostsTest, ShareAWireThatWasMeasured) {
   // Each device of `a` would have 16 KiB in and out within a node's 1 ms by itself, as the ways
   // were measured; all of them together go by a wire that takes 4 ms for each 16 KiB.

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,21 +21,14 @@ struct Measured {
   double bandwidth = planner::kInfinite;
 };
 
-/// Of a host's cable, or of an uplink.
+/// Of a host's cable.
 enum class Direction { kOut, kIn };
 
-/// Two of an index in Hosts::hosts or kCaller: of a way, from and to.
-using Ends = std::pair<int, int>;
-/// Of the way out of a host to a peer, or of the way in from it.
-Ends ends_of(int host, int peer, Direction direction);
-
 struct MeasuredLinks {
-  std::map<Ends, Measured> ways;
+  /// (from, to), each an index in Hosts::hosts or kCaller.
+  std::map<std::pair<int, int>, Measured> ways;
   /// Bytes a second that all ways of the host share; infinite: seen to share none.
-  std::map<std::pair<int, Direction>, double> wires = {};
-  /// Bytes a second that the ways of two hosts (in ascending order) to others share, or those from
-  /// others; infinite: seen to share none.
-  std::map<std::pair<Ends, Direction>, double> uplinks = {};
+  std::map<std::pair<int, Direction>, double> wires;
 };
 
 /// What carries one thing at a time: one direction of a cable.
@@ -47,8 +39,7 @@ struct Wire {
 };
 
 /// A view of the hosts, which outlive it. What the file says of a link is what it carries at most;
-/// of a way or a wire that was measured, what was measured holds where it is less. Hosts that were
-/// seen to share an uplink have one, which carries what passes between them and others.
+/// of a way or a wire that was measured, what was measured holds where it is less.
 class Network {
  public:
   Network(const Hosts& hosts, MeasuredLinks measured);
@@ -57,7 +48,6 @@ class Network {
   [[nodiscard]] planner::Link way(int from, int to) const;
   /// The wires that a tensor passes on it; several ways may share them.
   [[nodiscard]] std::vector<int> wires(int from, int to) const;
-  [[nodiscard]] int wires_in_common(Ends one, Ends other) const;
   [[nodiscard]] const std::vector<Wire>& all_wires() const { return wires_; }
   /// Ways of which nothing is known: "caller to 'b'".
   [[nodiscard]] std::vector<std::string> unknown() const;
@@ -68,25 +58,16 @@ class Network {
     const std::string* uplink;
     int out, in;  ///< Wires.
   };
-  /// Of hosts that were seen to share it, whichever pairs of them were tried.
-  struct MeasuredUplink {
-    std::set<int> hosts;
-    Direction direction;
-    int wire;
-  };
   [[nodiscard]] const End& end(int host) const;
   [[nodiscard]] std::string name_of(int host) const;
   int add_wire(const std::string& name, double bandwidth);
-  void add_measured_uplinks();
-  [[nodiscard]] bool passes(int from, int to, const MeasuredUplink& uplink) const;
   int add_cable(int host, const std::string& name, Direction direction, double bandwidth);
 
   const Hosts& hosts_;
   MeasuredLinks measured_;
   std::vector<Wire> wires_;
   std::vector<End> ends_;                               ///< The caller's last.
-  std::map<std::string, std::pair<int, int>> uplinks_;  ///< Of the file: out and in.
-  std::vector<MeasuredUplink> measured_uplinks_;
+  std::map<std::string, std::pair<int, int>> uplinks_;  ///< Out and in.
 };
 
 }  // namespace penstock::hosts

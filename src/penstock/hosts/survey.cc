@@ -1,4 +1,4 @@
-// Asks each host, measures links and what they share, keeps links in the database, fills in facts.
+// Asks each host, measures links and what they share, keeps them in the database, fills in facts.
 #include "penstock/hosts/survey.h"
 
 #include <algorithm>
@@ -34,11 +34,9 @@ void measure_wires(const Hosts& hosts, Survey& made) {
   const auto worker = [&](int host) {
     return made.hosts[static_cast<std::size_t>(host)].worker.get();
   };
-  // Two peers of a host behind one uplink would be taken for ways that share the host's own wire.
-  made.uplinks = measure_uplinks(hosts, made.links, worker, made.failed);
   made.sharing = measure_sharing(hosts, made.links, worker, made.failed);
   for (const auto& seen : made.sharing) {
-    made.links.wires[{seen.hosts.front(), seen.direction}] = seen.rates.wire();
+    made.links.wires[{seen.host, seen.direction}] = seen.wire();
   }
 }
 
@@ -50,33 +48,11 @@ constexpr const char* kKeptAs = "hosts";  // Beside links within machines, which
 /// The other end of a wire that several ways share. None shared is kept as 0 bytes a second.
 constexpr const char* kSeveral = "several at once";
 
-/// Both ends of a wire as they are kept; `ends`: the host's, or both hosts' of an uplink.
-class WireKeys {
- public:
-  WireKeys(std::string ends, Direction direction) : from_(std::move(ends)), to_(kSeveral) {
-    if (direction == Direction::kIn) std::swap(from_, to_);
-  }
-  /// Bytes a second; nullopt where none are known.
-  [[nodiscard]] std::optional<double> find(cost::Database& database) const {
-    const auto found = database.find_link(from_, to_, kKeptAs);
-    if (!found || !*found) return std::nullopt;
-    const double kept = (*found)->bytes_per_second;
-    return kept > 0 ? kept : planner::kInfinite;
-  }
-  [[nodiscard]] Status keep(cost::Database& database, double bandwidth) const {
-    const double kept = bandwidth < planner::kInfinite ? bandwidth : 0;
-    return database.put_link(from_, to_, kKeptAs, {0, kept});
-  }
-
- private:
-  std::string from_, to_;
-};
-
-WireKeys keys_of(const Hosts& hosts, int host, Direction direction) {
-  return {key_of(hosts, host), direction};
-}
-WireKeys keys_of(const Hosts& hosts, Ends pair, Direction direction) {
-  return {concat(key_of(hosts, pair.first), " and ", key_of(hosts, pair.second)), direction};
+/// Both ends of a wire as they are kept.
+std::pair<std::string, std::string> keys_of(const Hosts& hosts, int host, Direction direction) {
+  std::pair<std::string, std::string> keys(key_of(hosts, host), kSeveral);
+  if (direction == Direction::kIn) std::swap(keys.first, keys.second);
+  return keys;
 }
 
 }  // namespace
@@ -84,7 +60,6 @@ WireKeys keys_of(const Hosts& hosts, Ends pair, Direction direction) {
 void add(MeasuredLinks& known, const MeasuredLinks& newer) {
   for (const auto& [ends, way] : newer.ways) known.ways[ends] = way;
   for (const auto& [end, bandwidth] : newer.wires) known.wires[end] = bandwidth;
-  for (const auto& [pair, bandwidth] : newer.uplinks) known.uplinks[pair] = bandwidth;
 }
 
 MeasuredLinks known_links(cost::Database& database, const Hosts& hosts) {
@@ -98,12 +73,11 @@ MeasuredLinks known_links(cost::Database& database, const Hosts& hosts) {
       links.ways[{from, to}] = {(*found)->latency_seconds, (*found)->bytes_per_second};
     }
     for (const auto direction : {Direction::kOut, Direction::kIn}) {
-      const auto wire = keys_of(hosts, from, direction).find(database);
-      if (wire) links.wires[{from, direction}] = *wire;
-      for (int other = from + 1; other < count; ++other) {
-        const auto uplink = keys_of(hosts, Ends(from, other), direction).find(database);
-        if (uplink) links.uplinks[{{from, other}, direction}] = *uplink;
-      }
+      const auto [source, target] = keys_of(hosts, from, direction);
+      const auto found = database.find_link(source, target, kKeptAs);
+      if (!found || !*found) continue;
+      const double kept = (*found)->bytes_per_second;
+      links.wires[{from, direction}] = kept > 0 ? kept : planner::kInfinite;
     }
   }
   return links;
@@ -115,10 +89,9 @@ Status keep_links(cost::Database& database, const Hosts& hosts, const MeasuredLi
                                         kKeptAs, {way.latency, way.bandwidth}));
   }
   for (const auto& [end, bandwidth] : links.wires) {
-    PENSTOCK_CHECK_OK(keys_of(hosts, end.first, end.second).keep(database, bandwidth));
-  }
-  for (const auto& [pair, bandwidth] : links.uplinks) {
-    PENSTOCK_CHECK_OK(keys_of(hosts, pair.first, pair.second).keep(database, bandwidth));
+    const auto [source, target] = keys_of(hosts, end.first, end.second);
+    const double kept = bandwidth < planner::kInfinite ? bandwidth : 0;
+    PENSTOCK_CHECK_OK(database.put_link(source, target, kKeptAs, {0, kept}));
   }
   return {};
 }

@@ -118,10 +118,6 @@ class SiteBuild {
     for (const auto& [end, bandwidth] : survey.links.wires) {
       links.wires[{at(end.first), end.second}] = bandwidth;
     }
-    for (const auto& [pair, bandwidth] : survey.links.uplinks) {
-      const auto& [hosts, direction] = pair;
-      links.uplinks[{{at(hosts.first), at(hosts.second)}, direction}] = bandwidth;
-    }
     survey_.links = std::move(links);
     for (const auto& error : survey.failed) {
       report_.notes.push_back("not measured: " + error.message());
