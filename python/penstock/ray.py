@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import numbers
 import os
 import shutil
 import socket
@@ -68,23 +69,24 @@ class WorkerSpec:
                 raise InvalidArgument(f"worker '{self.name}': {field}: expected {expected}, found {found!r}")
 
         def is_number(value: object) -> bool:
-            return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
         expect(is_number(self.cpus) and self.cpus >= 0, "cpus", "a number of CPUs, 0 or more", self.cpus)
         expect(isinstance(self.resources, Mapping), "resources", "a mapping of names and numbers", self.resources)
         for name, many in self.resources.items():
-            expect(is_number(many) and many > 0, f"resources.{name}", "a number above 0", many)
+            expect(is_number(many) and many >= 0, f"resources.{name}", "a number, 0 or more", many)
         expect(bool(self.bundle), "cpus", "more than 0, as there are no resources either", self.cpus)
-        is_port = isinstance(self.port, int) and not isinstance(self.port, bool) and 0 <= self.port < 65536
+        is_port = isinstance(self.port, numbers.Integral) and not isinstance(self.port, bool) and 0 <= self.port < 65536
         expect(is_port, "port", "0 to 65535", self.port)
-        expect(isinstance(self.program, str), "program", "a path or a name", self.program)
+        text = (str, os.PathLike)
+        expect(isinstance(self.program, text), "program", "a path or a name", self.program)
         words = isinstance(self.arguments, Sequence) and not isinstance(self.arguments, str)
-        expect(words and all(isinstance(each, str) for each in self.arguments), "arguments", "texts", self.arguments)
+        expect(words and all(isinstance(each, text) for each in self.arguments), "arguments", "texts", self.arguments)
 
     @property
     def bundle(self) -> dict[str, float]:
         """What Ray's placement group sets aside for it."""
-        return ({"CPU": self.cpus} if self.cpus else {}) | {**self.resources}
+        return {name: float(many) for name, many in {"CPU": self.cpus, **self.resources}.items() if many}
 
 
 def _import_ray() -> Any:
@@ -250,13 +252,13 @@ class Fleet:
             )
             named = {"name": f"{self._name}/{worker.name}"} if options else {}
             self._workers[worker.name] = kind.options(
-                num_cpus=worker.cpus,
-                resources=dict(worker.resources),
+                num_cpus=float(worker.cpus),
+                resources={name: float(many) for name, many in worker.resources.items() if many},
                 max_restarts=-1,
                 scheduling_strategy=where,
                 **options,
                 **named,
-            ).remote(worker.program, worker.port, list(worker.arguments))
+            ).remote(os.fspath(worker.program), int(worker.port), [os.fspath(each) for each in worker.arguments])
 
     def stop(self) -> None:
         """Ends the workers, and gives back what Ray set aside for them."""

@@ -208,7 +208,7 @@ def test_a_head_that_is_gone_is_told_at_once(tmp_path: Path, command: str, place
         # Ray itself would add it to what the node has.
         (
             "penstock_cluster: 1\nworkers: {a: {resources: {board: -1}}}\n",
-            "cluster.yaml: worker 'a': resources.board: expected a number above 0, found -1",
+            "cluster.yaml: worker 'a': resources.board: expected a number, 0 or more, found -1",
         ),
         ("penstock_cluster: 1\nworkers: {a: {cpus: -1}}\n", "worker 'a': cpus: expected a number of CPUs, 0 or more"),
         ("penstock_cluster: 1\nworkers: {a: {cpus: 0}}\n", "worker 'a': cpus: expected more than 0, as there are no"),

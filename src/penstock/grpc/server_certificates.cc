@@ -1,6 +1,7 @@
-// Hands checked certificates to gRPC's handshakes. gRPC's own watcher of files takes them
-// unchecked: it ends the process where one is empty, and refuses all clients where one cannot be
-// used.
+// Hands checked certificates to gRPC's handshakes, and looks for new ones as clients come.
+//
+// gRPC's own watcher of files takes them unchecked: it ends the process where one is empty, and
+// refuses all clients where one cannot be used.
 #include "penstock/grpc/server_certificates.h"
 
 #include <chrono>
@@ -40,12 +41,19 @@ class ServerCertificates final : public ::grpc::ServerCredentials {
   }
 
   static grpc_ssl_certificate_config_reload_status fetch(
-      void* certificates, grpc_ssl_server_certificate_config** config) {
-    auto& self = *static_cast<ServerCertificates*>(certificates);
-    const std::scoped_lock lock(self.mutex_);
-    self.look();
-    if (!self.next_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
-    const auto texts = *std::exchange(self.next_, std::nullopt);
+      void* certificates, grpc_ssl_server_certificate_config** config) noexcept {
+    try {
+      return static_cast<ServerCertificates*>(certificates)->give(config);
+    } catch (...) {  // There is no memory: gRPC goes on with those that it has.
+      return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+    }
+  }
+
+  grpc_ssl_certificate_config_reload_status give(grpc_ssl_server_certificate_config** config) {
+    const std::scoped_lock lock(mutex_);
+    look();
+    if (!next_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const auto texts = *std::exchange(next_, std::nullopt);
     const grpc_ssl_pem_key_cert_pair pair{texts.key.c_str(), texts.certificate.c_str()};
     // gRPC 1.51 wants an authority even where it asks clients for no certificate.
     const auto& asked = texts.client_authority;

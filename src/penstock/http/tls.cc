@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/error.hpp>
@@ -75,6 +76,10 @@ Status use_key(ssl::context& context, const std::filesystem::path& file, const s
       },
       failed);
   if (!failed) context.use_private_key(bytes_of(text), ssl::context::pem, failed);
+  // A key of another kind than the certificate's is taken beside it.
+  if (!failed && SSL_CTX_check_private_key(context.native_handle()) != 1) {
+    return unusable(file, kKeyFile, "it is the key of another certificate");
+  }
   if (!failed) return {};
   if (!*asked) return unusable(file, kKeyFile, failed);
   return unusable(file, kKeyFile,
@@ -170,10 +175,15 @@ Status check_tls(const TlsFiles& files) {
 
 Result<std::optional<TlsTexts>> TlsWatch::look() {
   auto stamp = stamp_of(files_);
-  if (stamp == stamp_) return std::optional<TlsTexts>();
+  const bool as_before = stamp == stamp_;
+  if (as_before && failed_.empty()) return std::optional<TlsTexts>();
   stamp_ = std::move(stamp);
-  PENSTOCK_TRY(auto texts, read_tls(files_));
-  return std::optional(std::move(texts));
+  auto texts = read_tls(files_);
+  const auto failed =
+      std::exchange(failed_, texts ? std::string() : std::string(texts.error().message()));
+  if (texts) return std::optional(*std::move(texts));
+  if (as_before && failed_ == failed) return std::optional<TlsTexts>();
+  return std::move(texts).error();
 }
 
 Status check_authority(const std::filesystem::path& file) {

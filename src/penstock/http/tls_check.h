@@ -1,5 +1,4 @@
-// Whether files of certificates can be used: before anybody is served by them, and when they
-// change.
+// Whether files of certificates can be used, at the start and when they change.
 #pragma once
 
 #include <filesystem>
@@ -21,13 +20,15 @@ class TlsWatch {
  public:
   explicit TlsWatch(TlsFiles files) : files_(std::move(files)) {}
 
-  /// What they hold, where one was written since the last call. nullopt: none was.
-  /// \error as check_tls(), once for each time that they were written
+  /// What they hold, where one was written since they were last given. nullopt: none was. Files
+  /// that cannot be used are tried again by each call, as rights change without a writing.
+  /// \error as check_tls(), once for each reason and each time that they were written
   Result<std::optional<TlsTexts>> look();
 
  private:
   TlsFiles files_;
-  std::string stamp_;  ///< When they were written.
+  std::string stamp_;   ///< When they were written.
+  std::string failed_;  ///< Why they could not be used, as it was told; empty: they could.
 };
 
 /// Of certificates of authorities that are believed. \error kInvalidArgument  as check_tls()

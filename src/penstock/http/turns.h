@@ -15,28 +15,29 @@ class Turns {
   explicit Turns(int threads) : free_(std::max(1, threads - 1)) {}
 
   /// Calls `begin` now or, where all turns are taken, when it is the first that waits and one ends.
+  /// What `begin` throws now is thrown, and takes no turn.
   void take(std::function<void()> begin) {
     {
       const std::scoped_lock lock(mutex_);
       if (free_ == 0) return waiting_.push_back(std::move(begin));
       --free_;
     }
-    begin();
+    try {
+      begin();
+    } catch (...) {
+      end();
+      throw;
+    }
   }
 
-  /// Of one that began. By its end another one begins.
-  void end() {
-    std::function<void()> begin;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (waiting_.empty()) {
-        ++free_;
-        return;
+  /// Of one that began. By its end another one begins; one that cannot is dropped.
+  void end() noexcept {
+    while (const auto begin = next()) {
+      try {
+        return begin();
+      } catch (...) {  // There is no memory for it.
       }
-      begin = std::move(waiting_.front());
-      waiting_.pop_front();
     }
-    begin();
   }
 
   /// Those that wait never begin.
@@ -47,6 +48,18 @@ class Turns {
   }
 
  private:
+  /// Null where none waits: a turn more is free.
+  std::function<void()> next() noexcept {
+    const std::scoped_lock lock(mutex_);
+    if (waiting_.empty()) {
+      ++free_;
+      return nullptr;
+    }
+    auto begin = std::move(waiting_.front());
+    waiting_.pop_front();
+    return begin;
+  }
+
   std::mutex mutex_;  // Guards what follows.
   int free_;
   std::deque<std::function<void()>> waiting_;
