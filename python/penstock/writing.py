@@ -9,7 +9,14 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from penstock.checks import shown
-from penstock.errors import PenstockError, PermissionDenied, ResourceExhausted
+from penstock.errors import NotFound, PenstockError, PermissionDenied, ResourceExhausted
+
+_KINDS: dict[int, type[PenstockError]] = {
+    errno.ENOENT: NotFound,
+    errno.ENOTDIR: NotFound,
+    errno.ENOSPC: ResourceExhausted,
+    errno.EDQUOT: ResourceExhausted,
+}
 
 
 def writing(work: Callable[[], Any], file: str, what: str = "") -> Any:
@@ -21,11 +28,11 @@ def writing(work: Callable[[], Any], file: str, what: str = "") -> Any:
 
 
 def unwritable(error: OSError, file: str, what: str = "", about: str = "") -> PenstockError:
-    """ResourceExhausted or PermissionDenied with the system's reason.
+    """NotFound, ResourceExhausted or PermissionDenied with the system's reason.
 
     what: stands before the file's name. about: at the end; of a folder that is not there, what to do.
     """
-    kind = ResourceExhausted if error.errno in (errno.ENOSPC, errno.EDQUOT) else PermissionDenied
+    kind = _KINDS.get(error.errno or 0, PermissionDenied)
     folder = os.path.dirname(file)
     if error.errno == errno.ENOENT and folder and not os.path.exists(folder):
         about = f"; make the folder '{shown(folder)}' first"

@@ -2,10 +2,12 @@
 
 import http.server
 import json
+import os
 import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import threading
 import time
@@ -163,6 +165,16 @@ def test_top_goes_on_until_the_end(shown, program):
         assert "it has ended" in top.stderr.read()
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_top_ends_where_nobody_reads_on(shown, program, form):
+    """Also where its parent has it ignore the signal for that."""
+    shell = ["sh", "-c", 'trap "" PIPE; "$@" | head -c 10', "sh"]
+    command = [*shell, program, "top", shown[1], "--interval", "0.1", *form]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert len(done.stdout) == 10
+    assert done.stderr == "penstock: error: standard output: cannot be written: Broken pipe\n"
+
+
 def test_top_tells_a_loss_from_an_end(shown, program):
     process, address = shown
     with started(program, "top", address, "--json", "--interval", "0.1") as top:
@@ -271,6 +283,20 @@ def test_a_recording_of_a_run(well, line_package, tmp_path):
     last = data["samples"][-1]
     assert last["ok"] == 20 and data["about"]["cpus"]
     assert last["closed"] and last["stopped"] is False
+
+
+@pytest.mark.parametrize("command", [["run", "--frames", "2"], ["bench", "--seconds", "1"]])
+def test_a_recording_replaces_no_device(well, line_package, tmp_path, command):
+    device, kept = tmp_path / "null", tmp_path / "null.part"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))  # As /dev/null is.
+        device.read_bytes()
+    except OSError as error:
+        pytest.skip(f"no device can be made here: {error}")
+    kept.write_text("of somebody else")
+    name, *options = command
+    well(name, line_package, *options, "--record", "null")
+    assert device.is_char_device() and kept.read_text() == "of somebody else"
 
 
 @pytest.mark.parametrize("command", [["run", "--frames", "2"], ["bench", "--seconds", "1"]])

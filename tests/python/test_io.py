@@ -64,8 +64,10 @@ def test_pictures_are_read_from_files_and_folders(tmp_path: Path, pictures: None
         io.read_image(tmp_path / "broken.png")
     with pytest.raises(penstock.InvalidArgument, match=r"no kind of picture ends in '.text'; try .png or .jpg"):
         io.write_image(tmp_path / "a.text", RED)
-    with pytest.raises(penstock.PermissionDenied, match=r"a.png': cannot be written"):
+    with pytest.raises(FileNotFoundError, match=r"a.png': cannot be written: No such file or directory; make"):
         io.write_image(tmp_path / "nowhere/a.png", RED)
+    with pytest.raises(penstock.NotFound, match=r"a.png': cannot be written: Not a directory"):
+        io.write_image(tmp_path / "a.png" / "a.png", RED)
 
 
 def one_of_three_cut_off(folder: Path) -> Path:
@@ -260,7 +262,7 @@ def test_errors_show_names_that_are_not_utf8_with_escapes(odd: Path, pictures: N
     calls: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: io.read_image(odd), penstock.NotFound, f"{name}': no such file"),
         (lambda: io.read_image(odd.with_suffix(".png")), penstock.DataLoss, f"{name}.png': not a picture"),
-        (lambda: io.write_image(odd / "a.png", RED), penstock.PermissionDenied, f"make the folder '.*{name}' first"),
+        (lambda: io.write_image(odd / "a.png", RED), penstock.NotFound, f"make the folder '.*{name}' first"),
         (lambda: io.write_image(odd.with_suffix(ending), RED), penstock.InvalidArgument, r"ends in '.p\\udcffg'; try"),
         (lambda: io.images(odd), penstock.NotFound, f"{name}': no such file or folder"),
         (lambda: list(io.arrays(odd.with_suffix(".npy"))), penstock.DataLoss, f"{name}.npy': does not begin as"),
@@ -580,12 +582,12 @@ def test_results_are_lines_of_json(
     pipeline.cancel()
     io.JsonLines().write(pipeline.pop())
     assert json.loads(capsys.readouterr().out)["frame"] == 3
-    with pytest.raises(penstock.PermissionDenied, match="cannot be written: .*; make the folder '.*/no' first$"):
+    with pytest.raises(penstock.NotFound, match="cannot be written: .*; make the folder '.*/no' first$"):
         io.JsonLines(tmp_path / "no" / "where.jsonl")
 
 
 def test_what_is_written_at_the_end_is_refused_at_the_start(tmp_path: Path) -> None:
-    with pytest.raises(penstock.PermissionDenied, match="where.npz': cannot be written: No such file or directory"):
+    with pytest.raises(penstock.NotFound, match="where.npz': cannot be written: No such file or directory"):
         io.Npz(tmp_path / "no" / "where.npz")
     io.Npz(tmp_path / "here.npz").close()
     assert (tmp_path / "here.npz").exists()
@@ -897,7 +899,7 @@ def test_what_is_no_video_is_named(tmp_path: Path) -> None:
         io.video(tmp_path / "broken.mp4")
     with pytest.raises(penstock.NotFound, match="no such file"):
         io.video(tmp_path / "none.mp4")
-    with pytest.raises(penstock.PermissionDenied, match="nowhere/a.mp4': cannot be written: No such file or directory"):
+    with pytest.raises(penstock.NotFound, match="nowhere/a.mp4': cannot be written: No such file or directory"):
         io.VideoFile(tmp_path / "nowhere/a.mp4", lambda result: RED)
     with (
         pytest.raises(penstock.PermissionDenied, match="OpenCV cannot write it; is its folder there"),

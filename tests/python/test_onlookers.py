@@ -1,7 +1,10 @@
 """Pipelines that others look at while they run."""
 
 import json
+import os
 import shutil
+import socket
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -135,13 +138,45 @@ def test_a_recording_is_a_page(pipeline: penstock.Pipeline, tmp_path: Path) -> N
 
 
 def test_a_recording_that_cannot_be_written_is_an_error(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
-    with pytest.raises(penstock.PermissionDenied, match="nowhere"):
+    with pytest.raises(FileNotFoundError, match="nowhere/run.html': cannot be written: No such file or directory"):
         pipeline.serve_page(None, record=tmp_path / "nowhere" / "run.html")
     (tmp_path / "gone").mkdir()
     watching = pipeline.serve_page(None, record=tmp_path / "gone" / "run.html")
     shutil.rmtree(tmp_path / "gone")
-    with pytest.raises(penstock.PermissionDenied, match="gone"):
+    with pytest.raises(penstock.NotFound, match="gone"):
         watching.close()
+
+
+def test_a_recording_goes_where_a_link_leads(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    link, target = tmp_path / "link.html", tmp_path / "target.html"
+    target.write_text("<!doctype html>old")
+    link.symlink_to("target.html")
+    watching = pipeline.serve_page(None, record=link)
+    assert target.read_text() == "<!doctype html>old"
+    watching.close()
+    assert link.is_symlink() and 'id="live">' in target.read_text()
+    assert sorted(tmp_path.iterdir()) == [link, target]
+
+
+def test_a_recording_into_a_pipe_is_read_from_it(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    watching = pipeline.serve_page(None, record=pipe)  # It does not wait for a reader.
+    reader.start()
+    watching.close()
+    reader.join(60)
+    assert 'id="live">' in heard[0]
+    assert list(tmp_path.iterdir()) == [pipe] and pipe.is_fifo()
+
+
+def test_a_recording_does_not_replace_a_socket(pipeline: penstock.Pipeline, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        with pytest.raises(penstock.PermissionDenied, match="socket': cannot be written: it is a socket"):
+            pipeline.serve_page(None, record=tmp_path / "socket")
+    assert (tmp_path / "socket").is_socket()
 
 
 def test_only_this_machine_may_look_unless_told(pipeline: penstock.Pipeline) -> None:

@@ -1,6 +1,7 @@
 // Writes NAME.part and renames it, but for names that are no plain files.
 #include "penstock/base/draft.h"
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -46,7 +47,9 @@ bool Draft::commit() {
   std::error_code failed;
   if (out_ && part_ != name_) fs::rename(part_, name_, failed);
   if (!out_ || failed) {
+    const int reason = errno;
     give_up();
+    errno = reason;
     return false;
   }
   begun_ = false;

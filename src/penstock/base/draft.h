@@ -18,7 +18,7 @@ class Draft {
   ~Draft();
 
   std::ofstream& out() { return out_; }
-  /// \returns whether all was written, and has its name.
+  /// \returns whether all was written, and has its name. Where not, the reason is in errno.
   bool commit();
 
  private:

@@ -173,6 +173,19 @@ Status make_folder(const std::filesystem::path& folder) {
                     "': cannot be made: ", error.message());
 }
 
+Code code_of_errno(int number) {
+  switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+      return Code::kNotFound;
+    case ENOSPC:
+    case EDQUOT:
+      return Code::kResourceExhausted;
+    default:
+      return Code::kPermissionDenied;
+  }
+}
+
 Status write_whole_file(const std::filesystem::path& file, std::string_view text) {
   errno = 0;
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
@@ -182,8 +195,7 @@ Status write_whole_file(const std::filesystem::path& file, std::string_view text
   if (out) return {};
   const int reason = errno;
   if (opened) remove_part(file);
-  return make_error(reason == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied,
-                    "cannot be written",
+  return make_error(code_of_errno(reason), "cannot be written",
                     reason == 0 ? "" : ": " + std::generic_category().message(reason))
       .within({Where::kFile, file.string()});
 }

@@ -15,8 +15,12 @@ namespace penstock {
 /// \error kPermissionDenied  with the system's reason
 Status make_folder(const std::filesystem::path& folder);
 
+/// What an errno means where a file is opened or written: kNotFound, kResourceExhausted or
+/// kPermissionDenied.
+Code code_of_errno(int number);
+
 /// Writes the text as the file. Where that fails, no part of it stays.
-/// \error kPermissionDenied, kResourceExhausted  with the system's reason
+/// \error of code_of_errno(), with the system's reason
 Status write_whole_file(const std::filesystem::path& file, std::string_view text);
 /// Removes what was written of a file that could not be written to its end. Devices and pipes stay.
 void remove_part(const std::filesystem::path& file);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "penstock/base/files.h"
 #include "penstock/base/words.h"
 #include "penstock/cli/progress.h"
 
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t kBlock = 4096;  // Bytes; who follows a file need not wait for more.
 
 Error not_written(const std::string& place, int reason, const std::string& what_is = "") {
-  return make_error(reason == ENOSPC ? Code::kResourceExhausted : Code::kPermissionDenied, place,
+  return make_error(code_of_errno(reason), place,
                     ": cannot be written: ", std::generic_category().message(reason), what_is);
 }
 

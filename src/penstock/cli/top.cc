@@ -1,6 +1,7 @@
 // penstock top: what the page of a running pipeline shows, in a terminal.
 // In the library of serving, which speaks HTTP.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "penstock/base/address.h"
+#include "penstock/base/files.h"
 #include "penstock/base/printable.h"
 #include "penstock/base/version.h"
 #include "penstock/base/words.h"
@@ -216,6 +218,7 @@ Status show_text(const TopOptions& options, const Json& snapshot) {
   return {};
 }
 
+/// \error  the text has another form, or nobody reads on.
 Status show(const TopOptions& options, const Json& snapshot) {
   if (!options.json) {
     PENSTOCK_CHECK_OK(show_text(options, snapshot));
@@ -224,8 +227,9 @@ Status show(const TopOptions& options, const Json& snapshot) {
   } else {
     print(snapshot.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
-  std::fflush(stdout);
-  return {};
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return make_error(code_of_errno(errno),
+                    "standard output: cannot be written: ", std::generic_category().message(errno));
 }
 
 using Seconds = std::chrono::duration<double>;

@@ -90,7 +90,7 @@ Result<Watchers> watch(const WatchArguments& arguments, const plan::Package& pac
     return invalid_argument(guards, ": is for --page or --metrics, found neither");
   }
   if (!arguments.record.empty()) {
-    PENSTOCK_CHECK_OK(check_writable("--record", arguments.record, false, kHtml));
+    PENSTOCK_CHECK_OK(check_writable("--record", arguments.record, true, kHtml));
   }
   PENSTOCK_CHECK_OK(check_addresses(arguments));
   Watchers watchers;

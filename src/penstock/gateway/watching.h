@@ -18,7 +18,8 @@ struct WatchOptions {
   /// its place later is read from its package.
   std::string report;
   /// Where the page goes at the end, as a file that stands alone; empty: nowhere. Until then it is
-  /// FILE.part, which is made at the start.
+  /// FILE.part, which is made at the start. Devices, pipes and what links lead to are written in
+  /// place.
   std::filesystem::path record;
   bool insecure = false;         ///< Plain text also where other machines could read it.
   std::filesystem::path tokens;  ///< Who may look, with the right `admin`; empty: who is here.
@@ -33,7 +34,7 @@ class Watching {
 
   [[nodiscard]] virtual const std::string& address() const = 0;  ///< With the port chosen.
   /// Tells those who look that it is over, and closes the port. The pipeline goes on. Idempotent.
-  /// \error kPermissionDenied  the recording cannot be written.
+  /// \error kNotFound, kPermissionDenied, kResourceExhausted  the recording cannot be written.
   virtual Status stop() = 0;
 };
 
@@ -47,6 +48,7 @@ class Watching {
 /// \error kResourceExhausted  the system has no thread left.
 /// \error kPermissionDenied  plain text would leave this machine without `insecure`; the recording
 ///                           cannot be written.
+/// \error kNotFound          its folder is not there.
 Result<std::unique_ptr<Watching>> start_watching(std::shared_ptr<const pipeline::Pipeline> pipeline,
                                                  const WatchOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "penstock/base/files.h"
 #include "penstock/base/missing_folder.h"
 
 namespace penstock::pipeline {
@@ -38,18 +39,6 @@ std::int64_t now_of() {
       .count();
 }
 
-Code code_of(int number) {
-  switch (number) {
-    case ENOENT:
-    case ENOTDIR:
-      return Code::kNotFound;
-    case ENOSPC:
-      return Code::kResourceExhausted;
-    default:
-      return Code::kPermissionDenied;
-  }
-}
-
 }  // namespace
 
 Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
@@ -57,7 +46,7 @@ Result<TraceFile> TraceFile::create(const std::filesystem::path& file) {
   if (!draft->out()) {
     const int number = errno;
     const auto folder = file.has_parent_path() ? file.parent_path() : ".";
-    return make_error(code_of(number), "trace: cannot write '", file.string(),
+    return make_error(code_of_errno(number), "trace: cannot write '", file.string(),
                       "': ", std::generic_category().message(number), about_missing_folder(folder));
   }
   const json clocks = {{"steady_ns", now_of<std::chrono::steady_clock>()},

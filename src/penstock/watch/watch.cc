@@ -3,7 +3,6 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include <unistd.h>
+
+#include "penstock/base/draft.h"
 #include "penstock/base/files.h"
 #include "penstock/gateway/watching.h"
 #include "penstock/http/server.h"
@@ -24,6 +26,7 @@
 namespace penstock::watch {
 namespace {
 
+namespace fs = std::filesystem;
 using gateway::WatchOptions;
 using pipeline::Pipeline;
 
@@ -82,43 +85,64 @@ void add_metrics(http::Router& router, const std::shared_ptr<const Pipeline>& pi
   });
 }
 
-/// Where a recording is written before it is renamed: who opens it meanwhile sees a whole one.
-std::filesystem::path part_of(const std::filesystem::path& file) {
-  auto part = file;
-  part += ".part";
-  return part;
-}
-
-Error no_recording(const std::filesystem::path& file, const std::string& reason) {
-  return make_error(Code::kPermissionDenied, "recording '", file.string(),
-                    "': cannot be written: ", reason,
+Error no_recording(const fs::path& file, Code code, const std::string& reason) {
+  return make_error(code, "recording '", file.string(), "': cannot be written: ", reason,
                     "; name a file in a folder that exists and may be written to");
 }
 
-/// Tells at the start, not after hours, that the recording has no place.
-Status begin_recording(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) return no_recording(file, "it is a folder");
-  if (would_lose(file, "<!doctype html")) {
-    return no_recording(file, "it is there, and no page, and would be lost; choose another name");
-  }
-  if (std::ofstream(part_of(file), std::ios::binary)) return {};
-  return no_recording(file, std::generic_category().message(errno));
+Error no_recording(const fs::path& file, int number) {
+  return no_recording(file, code_of_errno(number), std::generic_category().message(number));
 }
 
-Status write_recording(const std::filesystem::path& file, const std::string& text) {
-  const auto part = part_of(file);
-  const auto written = write_whole_file(part, text);
-  if (!written) {
-    return make_error(written.error().code, "recording '", file.string(),
-                      "': ", written.error().reason);
+/// Of what is there by that name.
+Status check_replaceable(const fs::path& file) {
+  std::error_code ignored;
+  const auto refused = [&](const char* reason) {
+    return no_recording(file, Code::kPermissionDenied, reason);
+  };
+  if (fs::is_directory(file, ignored)) return refused("it is a folder");
+  if (fs::is_socket(file, ignored)) return refused("it is a socket");
+  if (would_lose(file, "<!doctype html")) {
+    return refused("it is there, and no page, and would be lost; choose another name");
   }
-  std::error_code failed;
-  std::filesystem::rename(part, file, failed);
-  if (!failed) return {};
-  remove_part(part);
-  return no_recording(file, failed.message());
+  if (!fs::exists(file, ignored) || ::access(file.c_str(), W_OK) == 0) return {};
+  return no_recording(file, errno);
 }
+
+/// Links, devices, pipes and what nothing can be made beside are not replaced by another file.
+bool is_written_in_place(const fs::path& file) {
+  std::error_code ignored;
+  const auto there = fs::symlink_status(file, ignored);
+  if (!fs::exists(there)) return false;
+  const auto folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return !fs::is_regular_file(there) || ::access(folder.c_str(), W_OK) != 0;
+}
+
+/// The file of a recording, which has its name once it is whole.
+class Recording {
+ public:
+  /// Tells at the start, not after hours, that it has no place. What is written in place is opened
+  /// at the end: a pipe waits for its reader, and an earlier page stays until then.
+  Status begin(const fs::path& file) {
+    PENSTOCK_CHECK_OK(check_replaceable(file));
+    file_ = file;
+    if (is_written_in_place(file)) return {};
+    draft_ = std::make_unique<Draft>(file);
+    return draft_->out() ? Status() : no_recording(file, errno);
+  }
+  Status write(const std::string& text) {
+    errno = 0;
+    if (draft_ == nullptr) draft_ = std::make_unique<Draft>(file_);
+    if (draft_->out()) draft_->out() << text;
+    return draft_->commit() ? Status() : no_recording(file_, errno);
+  }
+  /// Nothing stays of it.
+  void drop() { draft_.reset(); }
+
+ private:
+  fs::path file_;
+  std::unique_ptr<Draft> draft_;  // Null until the end where it is written in place.
+};
 
 http::Options to_http(const WatchOptions& options) {
   http::Options http;
@@ -134,7 +158,7 @@ http::Options to_http(const WatchOptions& options) {
 
 class Watch final : public gateway::Watching {
  public:
-  explicit Watch(const WatchOptions& options) : record_(options.record), warn_(options.warn) {}
+  explicit Watch(const WatchOptions& options) : warn_(options.warn) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() override {
@@ -145,8 +169,8 @@ class Watch final : public gateway::Watching {
   /// The first call.
   Status open(const std::shared_ptr<const Pipeline>& pipeline, const WatchOptions& options) {
     static_cast<void>(pipeline->observe());  // From now on latencies are kept.
-    if (!record_.empty()) {
-      PENSTOCK_CHECK_OK(begin_recording(record_));
+    if (!options.record.empty()) {
+      PENSTOCK_CHECK_OK(recording_.begin(options.record));
       begun_ = true;
     }
     if (options.page || !options.record.empty()) {
@@ -167,9 +191,8 @@ class Watch final : public gateway::Watching {
     constexpr auto kPatience = std::chrono::seconds(1);  // Until all have heard of it.
     if (server_ != nullptr) server_->stop(kPatience);
     if (!begun_) return {};
-    if (opened_) return write_recording(record_, recorder_->page(false));
-    std::error_code ignored;
-    std::filesystem::remove(part_of(record_), ignored);
+    if (opened_) return recording_.write(recorder_->page(false));
+    recording_.drop();
     return {};
   }
 
@@ -187,13 +210,13 @@ class Watch final : public gateway::Watching {
     return {};
   }
 
-  const std::filesystem::path record_;
   const std::function<void(const std::string&)> warn_;
   std::shared_ptr<Recorder> recorder_;  // Null: there is neither page nor recording.
   std::unique_ptr<http::Server> server_;
   std::string address_;
-  std::mutex mutex_;    // Guards stop().
-  bool begun_ = false;  // The recording's file is there.
+  std::mutex mutex_;  // Guards stop().
+  Recording recording_;
+  bool begun_ = false;  // The recording.
   bool opened_ = false, stopped_ = false;
 };
 

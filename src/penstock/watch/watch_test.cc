@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -129,10 +130,12 @@ TEST_F(WatchTest, AsksForATokenWhereThereAreSome) {
 
 TEST_F(WatchTest, TellsAtTheStartThatTheRecordingHasNoPlace) {
   const auto folder = TemporaryFolder();
-  for (const auto& file : {folder.path() / "nowhere" / "run.html", folder.path()}) {
+  for (const auto& [file, code] :
+       {std::pair(folder.path() / "nowhere" / "run.html", Code::kNotFound),
+        std::pair(folder.path(), Code::kPermissionDenied)}) {
     const auto watching = gateway::start_watching(pipeline_, {.address = "", .record = file});
     ASSERT_FALSE(watching);
-    EXPECT_EQ(watching.error().code, Code::kPermissionDenied);
+    EXPECT_EQ(watching.error().code, code);
     EXPECT_THAT(watching.error().message(), HasSubstr(file.string()));
   }
   EXPECT_FALSE(
