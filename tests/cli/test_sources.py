@@ -149,7 +149,9 @@ def test_a_frames_files_beside_folders_of_frames_are_refused(penstock, well, tmp
     assert well("run", model, "--inputs", tmp_path / "frames", "--json").json["frames"] == 1
     np.save(tmp_path / "frames/1/b.npy", np.ones((1, 3), np.float32))
     error = penstock("run", model, "--inputs", tmp_path / "frames").error
-    assert f"folder '{tmp_path / 'frames/1'}': expected no file of an input, as some lie beside it, found 'b.npy'" in error
+    assert (
+        f"folder '{tmp_path / 'frames/1'}': expected no file of an input, as some lie beside it, found 'b.npy'" in error
+    )
 
 
 def test_an_archive_of_a_folder_may_end_in_capitals(well, archives, tmp_path):
@@ -224,6 +226,23 @@ def test_a_folder_without_values_is_named(penstock, double, tmp_path):
     for name in ["b.webp", "a.webp"]:
         (tmp_path / "empty" / name).touch()
     assert "found others alone, such as 'a.webp': put them" in penstock("run", double, "--input", "x=empty").error
+
+
+def test_files_of_a_folder_that_are_left_out_are_told(penstock, well, double, tmp_path):
+    folder = tmp_path / "mixed"
+    (folder / "more").mkdir(parents=True)
+    np.save(folder / "0.npy", np.zeros((1, 3), np.float32))
+    command = ["run", double, "--input", "x=mixed"]
+    (folder / ".hidden.webp").touch()
+    assert "left out" not in well(*command).err
+    for name in ["w.webp", "a.tif"]:
+        (folder / name).touch()
+    told = "2 files of 'mixed' are left out, such as 'a.tif': expected names ending in .npy, .pb, .png"
+    assert well(*command).err.count(told) == 1
+    (folder / "0.npy").unlink()
+    (folder / "more").rmdir()
+    (folder / "a.png").touch()
+    assert penstock("run", double, "--inputs", "mixed").error.endswith("one for each frame: --input x=mixed")
 
 
 def test_a_folder_of_sounds_is_told_how_one_is_given(penstock, tmp_path):

@@ -133,6 +133,8 @@ def test_crop_from_the_middle_and_from_a_place() -> None:
     image = picture(9, 12)
     np.testing.assert_array_equal(ready.crop(size=(4, 5))(image), image[2:6, 3:8])
     np.testing.assert_array_equal(ready.crop(size=(4, 5), centre=False, at=(1, 6))(image), image[1:5, 6:11])
+    np.testing.assert_array_equal(ready.crop(size=(4, 5), at=(1, 6))(image), image[1:5, 6:11])
+    np.testing.assert_array_equal(ready.crop(size=(4, 5), at=(0, 0))(image), image[:4, :5])
 
 
 def test_crop_fills_what_lies_outside() -> None:
@@ -770,7 +772,7 @@ def test_windows_of_a_stream_are_those_of_the_whole(size: int, hop: int, lead: i
     made = np.concatenate([window(piece) for piece in pieces(samples, 20, size)])
     whole = np.concatenate([np.zeros(lead, np.float32), samples])
     wanted = np.lib.stride_tricks.sliding_window_view(whole, size)[::hop]
-    shape = np.hanning(size + 1)[:-1] if weights == "hann" else np.ones(size)
+    shape = np.hanning(size + 1)[:-1] if weights == "hann" and size > 1 else np.ones(size)
     np.testing.assert_allclose(made, wanted * shape, atol=1e-6)
 
 
@@ -981,6 +983,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("place_points", {"shape": (10,)}, "setting 'shape': expected a first dimension of crops, and more"),
     ("place_points", {"shape": (3, "n<=9")}, "setting 'shape': expected behind the first dimension fixed sizes"),
     ("colour", {"source": "yuv"}, "expected one of 'rgb'"),
+    ("crop", {"size": 4, "at": 0, "centre": True}, "settings 'centre' and 'at': expected one of them, found a part"),
     ("draw_boxes", {"colour": (1, 2)}, "one for each of the 3 channels, found 2"),
 ]
 

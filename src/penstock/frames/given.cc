@@ -13,6 +13,7 @@
 #include "penstock/base/ending.h"
 #include "penstock/base/words.h"
 #include "penstock/frames/archives.h"
+#include "penstock/tensor/image.h"
 #include "penstock/tensor/wav.h"
 
 namespace penstock::frames {
@@ -45,7 +46,7 @@ Status add_named_files(const Infos& inputs, const SourceOptions& options, GivenI
       PENSTOCK_CHECK_OK(take_standard_input(inputs, best, given));
       continue;
     }
-    PENSTOCK_TRY(auto values, values_of(path, inputs[best], options.sound));
+    PENSTOCK_TRY(auto values, values_of(path, inputs[best], options.sound, options.warn));
     std::ranges::move(values, std::back_inserter(given.columns[best]));
   }
   return {};
@@ -171,14 +172,23 @@ Result<bool> add_files(const Infos& inputs, const Names& order,
 Status check_no_frame(const Infos& inputs, const Names& order, const fs::path& entry,
                       const std::vector<fs::path>& files) {
   const auto is_input = [&](const fs::path& file) {
+    std::error_code unknown;
     return ending_of(file) != ".npz" && input_of_file(inputs, order, file) &&
-           !fs::is_directory(file);
+           !fs::is_directory(file, unknown);
   };
   const auto found = std::ranges::find_if(files, is_input);
   if (found == files.end()) return {};
-  return invalid_argument("folder '", entry.string(), "': expected no file of an input, as some lie ",
-                          "beside it, found '", found->filename().string(),
-                          "': put each frame into a folder of its own");
+  return invalid_argument("folder '", entry.string(),
+                          "': expected no file of an input, as some lie ", "beside it, found '",
+                          found->filename().string(), "': put each frame into a folder of its own");
+}
+
+/// What to write where pictures lie there that have no input's name.
+std::string about_pictures(const Infos& inputs, const fs::path& folder,
+                           const std::vector<fs::path>& entries) {
+  if (inputs.empty() || std::ranges::none_of(entries, has_image_suffix)) return "";
+  return concat("; of a folder of pictures, one for each frame: --input ", inputs.front().name, "=",
+                folder.string());
 }
 
 Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& columns) {
@@ -216,7 +226,8 @@ Status add_folder(const Infos& inputs, const SourceOptions& options, Columns& co
     }
     return not_found("folder '", folder.string(),
                      "': holds no file of an input; expected <name>.npy, .pb or a picture of ",
-                     quoted_names(inputs), ", or a folder of them or a .npz for each frame");
+                     quoted_names(inputs), ", or a folder of them or a .npz for each frame",
+                     about_pictures(inputs, folder, entries));
   }
   return {};
 }

@@ -32,9 +32,9 @@ struct SourceOptions {
   std::vector<std::string> states;  ///< Names of inputs that no frame gives: who does is told so.
   std::uint64_t wanted = 0;         ///< Frames that read_frames() takes at most; 0: kUsualFrames.
   std::uint64_t most_bytes = 1ULL << 30U;  ///< Of the frames that it takes, but for the first.
-  /// Hears, in a sentence, where fewer are taken than are wanted or given, and of sounds that
-  /// differ.
-  std::function<void(const std::string&)> warn = [](const std::string&) {};
+  /// Hears where fewer are taken than are wanted or given, which files of a folder are no values,
+  /// and of sounds that differ.
+  Warn warn = [](const std::string&) {};
   /// All inputs that the model had, by name: the numbers of `input_<i>.pb`. Empty: the inputs.
   std::vector<std::string> order;
 };

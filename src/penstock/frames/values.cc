@@ -144,12 +144,33 @@ std::string in_blocks(const std::string& input, const fs::path& sound) {
   return concat("one sound, whose blocks are the frames: --input ", input, "=", sound.string());
 }
 
-Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
+/// What of a folder is no value.
+struct Others {
+  std::string first;      ///< By name, whatever it is.
+  std::size_t files = 0;  ///< Those that a person put there.
+  std::string file;       ///< The first of these.
+
+  void add(const fs::path& folder, std::string name) {
+    std::error_code unknown;
+    if (!is_hidden(name) && !fs::is_directory(folder / name, unknown)) {
+      ++files;
+      if (file.empty() || name < file) file = name;
+    }
+    if (first.empty() || name < first) first = std::move(name);
+  }
+  void tell(const fs::path& folder, const Warn& warn) const {
+    if (files == 0) return;
+    warn(concat(counted(files, "file"), " of '", folder.string(), "'", files == 1 ? " is" : " are",
+                " left out, such as '", file, "': expected names ending in ", kEndings));
+  }
+};
+
+Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info, const Warn& warn) {
   auto folder = std::make_shared<Folder>(path, info);
   std::error_code error;
   bool holds_archives = false;
   std::string sound;  // The first, by name.
-  std::string other;  // The first, by name, of what is no value.
+  Others others;
   for (auto& name : names_in(path, error)) {
     std::error_code unknown;
     const fs::path file = path / name;
@@ -157,8 +178,8 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
     holds_archives = holds_archives || ending_of(file) == ".npz";
     if (is_value(file, info.type) && !fs::is_directory(file, unknown)) {
       folder->names.push_back(std::move(name));
-    } else if (other.empty() || name < other) {
-      other = std::move(name);
+    } else {
+      others.add(path, std::move(name));
     }
   }
   if (error) return no_folder(path, error);
@@ -166,11 +187,12 @@ Result<Values> values_in(const fs::path& path, const plan::TensorInfo& info) {
     return not_found(
         "folder '", path.string(), "': expected files",
         takes_bytes(info.type) ? "" : concat(" ending in ", kEndings),
-        ", one for each frame; found ", other.empty() ? "none" : "others alone, such as '", other,
-        other.empty() ? "" : "'", ": put them there, or give ",
+        ", one for each frame; found ", others.first.empty() ? "none" : "others alone, such as '",
+        others.first, others.first.empty() ? "" : "'", ": put them there, or give ",
         sound.empty() ? "a file" : in_blocks(info.name, path / sound),
         holds_archives ? "; a folder of .npz files is for all inputs: --inputs FOLDER" : "");
   }
+  if (!takes_bytes(info.type)) others.tell(path, warn);
   std::ranges::sort(folder->names);
   Values values;
   values.reserve(folder->names.size());
@@ -276,11 +298,11 @@ bool takes_bytes(const Type& type) {
 }
 
 Result<Values> values_of(const fs::path& path, const plan::TensorInfo& info,
-                         const SoundOptions& sound) {
+                         const SoundOptions& sound, const Warn& warn) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   if (is_folder || (has_wav_suffix(path) && !takes_bytes(info.type))) {
-    auto values = is_folder ? values_in(path, info) : sound_values(path, info.type, sound);
+    auto values = is_folder ? values_in(path, info, warn) : sound_values(path, info.type, sound);
     if (!values) return std::move(values).error().within({Where::kInput, info.name});
     return values;
   }

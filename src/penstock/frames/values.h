@@ -72,12 +72,16 @@ struct SoundOptions {
 /// Whether the input takes a file's own bytes, whatever it is: u8 of one dimension, which is open.
 bool takes_bytes(const Type& type);
 
+/// Hears a sentence.
+using Warn = std::function<void(const std::string&)>;
+
 /// What `--input NAME=PATH` stands for: one value of a file, which is read at once; one for each
 /// .npy, .pb and picture of a folder, by name, or for each file of one for an input that
-/// takes_bytes(), hidden ones left out; one for each block of a .wav.
+/// takes_bytes(), hidden ones left out; one for each block of a .wav. `warn` hears of a folder's
+/// other files.
 /// \error as load_value() and sound_values(); kNotFound  the folder has no such file.
 Result<Values> values_of(const std::filesystem::path& path, const plan::TensorInfo& info,
-                         const SoundOptions& sound = {});
+                         const SoundOptions& sound, const Warn& warn);
 
 /// What lies in a folder but for hidden files, by name. \error kNotFound
 Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder);

@@ -43,10 +43,16 @@ Result<function::Function> make_crop(const Values& values) {
   const auto channels = values.integer("channels");
   const auto [height, width] = values.size("size");
   const auto [top, left] = values.size("at");
+  const bool placed = values.given("at");
+  if (placed && values.given("centre") && values.flag("centre")) {
+    return invalid_argument(
+        "settings 'centre' and 'at': expected one of them, found a part from the middle that has a "
+        "place of its own; leave 'centre' out, or 'at'");
+  }
   return made_of("crop", {any_picture("image", channels)},
                  {u8("image", {sized(height), sized(width), sized(channels)})},
-                 Crop{values.flag("centre"), static_cast<int>(top), static_cast<int>(left),
-                      static_cast<std::uint8_t>(values.integer("fill"))});
+                 Crop{values.flag("centre") && !placed, static_cast<int>(top),
+                      static_cast<int>(left), static_cast<std::uint8_t>(values.integer("fill"))});
 }
 
 /// The whole pixels in which a box lies, at least in part, of one side.
@@ -137,14 +143,15 @@ Setting fill_setting() {
 Declaration crop() {
   auto at = size_setting("at", "Its first row and column.", "0,0");
   at.lowest = 0;
-  return {.name = "crop",
-          .says =
-              "A part of a fixed size, from the middle of a picture or from a fixed place: for "
-              "classifiers of ImageNet behind `resize`.",
-          .settings = {size_setting("size", "Height and width of the part."),
-                       flag("centre", "true", "Whether it is the middle; else `at` says where."),
-                       at, fill_setting(), channels_setting()},
-          .make = &make_crop};
+  return {
+      .name = "crop",
+      .says =
+          "A part of a fixed size, from the middle of a picture or from a fixed place: for "
+          "classifiers of ImageNet behind `resize`.",
+      .settings = {size_setting("size", "Height and width of the part."),
+                   flag("centre", "true", "Whether it is the middle, which `at` ends by itself."),
+                   at, fill_setting(), channels_setting()},
+      .make = &make_crop};
 }
 
 Declaration crop_boxes() {

@@ -8,8 +8,10 @@
 
 namespace penstock::ready {
 
-/// The first weight is 0, and the one behind the last would be 0 again.
+/// The first weight is 0, and the one behind the last would be 0 again; a window of one sample
+/// keeps it, as SciPy's does.
 inline std::vector<float> hann(std::size_t size) {
+  if (size == 1) return {1.0F};
   std::vector<float> window(size);
   for (std::size_t i = 0; i < size; ++i) {
     const double turn = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size);

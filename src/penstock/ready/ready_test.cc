@@ -117,6 +117,28 @@ TEST(Ready, APictureWithoutPixelsIsRefused) {
   }
 }
 
+TEST(Ready, APlaceOfACropEndsTheMiddle) {
+  const auto picture = grey({1, 3, 1}, {1, 2, 3});
+  const function::Settings placed{{"size", "1"}, {"channels", "1"}, {"at", "0,2"}};
+  EXPECT_THAT(call("crop", placed, {picture})->front().as<std::uint8_t>(), ElementsAre(3));
+  auto both = placed;
+  both["centre"] = "true";
+  EXPECT_EQ(refusal("crop", both),
+            "function 'crop': settings 'centre' and 'at': expected one of them, found a part from "
+            "the middle that has a place of its own; leave 'centre' out, or 'at'");
+}
+
+TEST(Ready, AWindowOfOneSampleKeepsIt) {
+  const function::Settings settings{
+      {"size", "1"}, {"hop", "1"}, {"most", "2"}, {"weights", "hann"}};
+  auto samples = Tensor::allocate(DType::kF32, {2});
+  samples.as<float>()[0] = 3;
+  samples.as<float>()[1] = -4;
+  const auto windows = call("window", settings, {samples});
+  ASSERT_TRUE(windows) << windows.error().message();
+  EXPECT_THAT(windows->front().as<float>(), ElementsAre(3, -4));
+}
+
 TEST(Ready, APictureOverItsBoundIsRefused) {
   const auto result = call("colour", {{"source", "grey"}, {"to", "rgb"}, {"most", "1,2"}},
                            {grey({1, 3, 1}, {1, 2, 3})});

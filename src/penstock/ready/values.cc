@@ -184,6 +184,7 @@ Result<Values> Values::read(const Declaration& declaration, const function::Sett
       return invalid_argument("setting '", name, "' is missing: ", setting.says, " Expected ",
                               expected(setting));
     }
+    if (given != settings.end()) values.given_.insert(name);
     PENSTOCK_TRY(
         values.values_[name],
         read_one(setting, given == settings.end() ? std::string(setting.usual) : given->second));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,9 @@ class Values {
  public:
   /// \error  as make() says.
   static Result<Values> read(const Declaration& declaration, const function::Settings& settings);
+
+  /// Whether somebody said it.
+  [[nodiscard]] bool given(std::string_view name) const { return given_.contains(name); }
 
   // \pre the function declares a setting of that name and kind.
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
@@ -40,6 +44,7 @@ class Values {
   [[nodiscard]] const Value& at(std::string_view name) const { return values_.find(name)->second; }
 
   std::map<std::string, Value, std::less<>> values_;
+  std::set<std::string, std::less<>> given_;
 };
 
 }  // namespace penstock::ready
