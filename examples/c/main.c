@@ -1,5 +1,7 @@
 /* Runs a package or a model over a stream of frames: all zeros but for their number. */
+#include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <penstock.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,15 +84,30 @@ static int32_t run(penstock_pipeline* pipeline, int frames, penstock_error** err
   return PENSTOCK_OK;
 }
 
+/* -1 where it is none. */
+static int number_in(const char* text) {
+  char* end = NULL;
+  errno = 0;
+  const long number = strtol(text, &end, 10);
+  const int is_whole = end != text && *end == '\0' && errno == 0;
+  return is_whole && number >= 0 && number <= INT_MAX ? (int)number : -1;
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: frames MODEL_OR_PACKAGE FRAMES\n");
     return 2;
   }
+  const int frames = number_in(argv[2]);
+  if (frames < 0) {
+    fprintf(stderr, "frames: FRAMES: expected a whole number from 0 to %d, found '%s'\n", INT_MAX,
+            argv[2]);
+    return 2;
+  }
   penstock_pipeline* pipeline = NULL;
   penstock_error* error = NULL;
   if (penstock_load(argv[1], NULL, 0, &pipeline, &error) != PENSTOCK_OK) return fail(error);
-  const int32_t code = run(pipeline, atoi(argv[2]), &error);
+  const int32_t code = run(pipeline, frames, &error);
   penstock_free(pipeline);
   return code == PENSTOCK_OK ? 0 : fail(error);
 }

@@ -1,10 +1,13 @@
 // Runs a package made by `penstock split` over a stream of frames: one thread pushes, one pops.
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -78,6 +81,13 @@ int run(const std::filesystem::path& file, std::size_t frames) {
   }
 }
 
+std::optional<std::size_t> number_in(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,5 +96,11 @@ int main(int argc, char** argv) {
     std::cerr << "usage: embed PACKAGE FRAMES\n";
     return 2;
   }
-  return run(arguments[1], std::strtoul(arguments[2], nullptr, 10));
+  const auto frames = number_in(arguments[2]);
+  if (!frames) {
+    std::cerr << "embed: FRAMES: expected a whole number from 0 on, found '" << arguments[2]
+              << "'\n";
+    return 2;
+  }
+  return run(arguments[1], *frames);
 }

@@ -179,13 +179,17 @@ def test_without_python_or_numpy_one_sentence_says_so(penstock, app, tmp_path):
 def test_a_package_of_the_tree_that_is_not_built_is_said_to_be(program, app, tmp_path):
     # As script/demo leaves it: the package's files lie beside the library, its module is not there.
     there = program.resolve().parent.parent
-    shutil.copytree(there / "lib", tmp_path / "tree/lib", symlinks=True, ignore=shutil.ignore_patterns("_core.*", "*.a"))
+    shutil.copytree(
+        there / "lib", tmp_path / "tree/lib", symlinks=True, ignore=shutil.ignore_patterns("_core.*", "*.a")
+    )
     (tmp_path / "tree/bin").mkdir()
     copied = Path(shutil.copy(program, tmp_path / "tree/bin"))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     environment = {"VIRTUAL_ENV": str(tmp_path / "bare"), "PENSTOCK_PYTHON": "", "PYTHONPATH": ""}
     environment["LD_LIBRARY_PATH"] = str(tmp_path / "tree/lib")  # The program was linked with the other's.
-    done = subprocess.run([copied, "run", app], env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [copied, "run", app], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert "No module named 'penstock'; build the target penstock_python in this tree, or install " in done.stderr
 

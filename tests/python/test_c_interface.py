@@ -157,6 +157,12 @@ def test_the_example_runs_a_package_with_room_for_one_frame(model: Path, tmp_pat
         [program, tmp_path / "one.penstock", "3"], capture_output=True, text=True, timeout=60, check=False
     )
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [["frame", f"{i}:"] for i in range(3)], done
+    for frames in ("x", "-3", "3x", "", "99999999999"):
+        refused = subprocess.run(
+            [program, tmp_path / "one.penstock", frames], capture_output=True, text=True, timeout=60, check=False
+        )
+        told = f"frames: FRAMES: expected a whole number from 0 to 2147483647, found '{frames}'\n"
+        assert (refused.returncode, refused.stdout, refused.stderr) == (2, "", told)
 
 
 def test_an_error_has_its_parts(library: Library, model: Path, tmp_path: Path) -> None:

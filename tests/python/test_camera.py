@@ -79,6 +79,26 @@ def test_the_example_ends_quietly_where_nobody_reads_on(tmp_path: Path, example:
     assert outcome.stderr == ""
 
 
+def test_the_example_says_what_is_wrong_with_a_file(tmp_path: Path, example: dict[str, str]) -> None:
+    (tmp_path / "notes.avi").write_text("no video")
+    for source, told in [
+        ("clpi.avi", "video 'clpi.avi': no such file"),
+        (".", "video '.': expected a file, found a folder"),
+        ("notes.avi", "video 'notes.avi': not a video that OpenCV can read"),
+    ]:
+        command = [sys.executable, "follow.py", source]
+        outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=example)
+        assert outcome.returncode == 1
+        assert outcome.stderr.splitlines()[-1] == f"follow: {told}"
+
+
+def test_the_example_says_that_its_lines_cannot_be_written(tmp_path: Path, example: dict[str, str]) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "follow.py", "clip.avi"]
+        outcome = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, env=example)
+    assert (outcome.returncode, outcome.stderr) == (1, "follow: [Errno 28] No space left on device\n")
+
+
 @pytest.mark.sweep(of=3)
 def test_the_example_follows_a_ball_of_a_camera(
     tmp_path: Path, start_camera: Callable[[Picture, int], str], example: dict[str, str]

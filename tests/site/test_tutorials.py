@@ -141,6 +141,9 @@ def test_speech_until_the_end_of_the_file_is_told(environment, tmp_path):
     command = [sys.executable, EXAMPLES / "voice/listen.py"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert re.fullmatch(r"from 0\.\d to the end\n", done.stdout)
+    (tmp_path / "speech.wav").write_bytes(b"")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and re.fullmatch("listen: .*speech.wav.*\n", done.stderr), done.stderr
 
 
 def test_enhanced_sound_is_as_long_as_the_noisy_one(environment, tmp_path):
@@ -153,12 +156,33 @@ def test_enhanced_sound_is_as_long_as_the_noisy_one(environment, tmp_path):
             assert file.getnframes() == samples
 
 
+@pytest.mark.parametrize(
+    ("sound", "told"),
+    [
+        (np.zeros(16000), "clean.wav is written, and compared where noisy.wav is 3.8 s long or more; this is 1.0 s"),
+        (np.zeros(64000), "the pause: -100 dB before, -100 dB after"),
+        (None, "enhance: .*noisy.wav.*"),
+    ],
+)
+def test_sound_that_cannot_be_enhanced_or_compared_is_told(environment, tmp_path, sound, told):
+    subprocess.run([sys.executable, EXAMPLES / "speech/make.py"], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "noisy.wav").write_bytes(b"")
+    if sound is not None:
+        save_sound(tmp_path / "noisy.wav", sound)
+    command = [sys.executable, EXAMPLES / "speech/enhance.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == (1 if sound is None else 0)
+    assert re.search(told, done.stderr if sound is None else done.stdout)
+    assert len(done.stderr.splitlines()) == (1 if sound is None else 0), done.stderr
+
+
 def test_scoring_goes_on_where_ctrl_c_ended_it(environment, tmp_path):
     subprocess.run([sys.executable, EXAMPLES / "batch/make.py"], cwd=tmp_path, check=True, capture_output=True)
     split = ["penstock", "split", "find.onnx", "-o", "find.penstock"]
     subprocess.run(split, cwd=tmp_path, env=environment, check=True, capture_output=True)
     many = tmp_path / "many"
     many.mkdir()
+    (many / "._0000.png").write_text("what another system keeps beside a picture")
     for index in range(400):
         (many / f"{index:04}.png").symlink_to(tmp_path / f"pictures/{index % 12:02}.png")
     command = [sys.executable, EXAMPLES / "batch/score.py", "find.penstock", many, "scores.jsonl"]

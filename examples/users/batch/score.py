@@ -37,7 +37,7 @@ def scored_before(scores):
 
 def main(package, pictures, scores):
     before = scored_before(scores)
-    names = sorted(entry.name for entry in os.scandir(pictures) if entry.name.lower().endswith(ENDINGS))
+    names = sorted(name for name in os.listdir(pictures) if name.lower().endswith(ENDINGS) and name[0] != ".")
     left = [name for name in names if name not in before]
     print(f"{len(names)} pictures, {len(names) - len(left)} scored before")
     failed = 0
@@ -51,6 +51,8 @@ def main(package, pictures, scores):
         for name in left:
             try:
                 result = {"place": next(stream)["place"].tolist()}
+            except penstock.Unavailable:  # Nothing here reads pictures, or computes: no fault of this one.
+                raise
             except penstock.PenstockError as error:  # Of this picture; the next one follows.
                 result, failed = {"error": str(error)}, failed + 1
             lines.write(json.dumps({"file": name} | result) + "\n")

@@ -29,6 +29,12 @@ def box(ends, start):
     return (np.tile(start, 2) + 2 * ends).astype(np.float32)
 
 
+def end(told=None):
+    """Python writes no more, at its end, to where lines could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(told)
+
+
 app = penstock.App("follow")
 app.input("image", IMAGE)
 app.function("small", ready.resize(size=(60, 80)), reads="image")
@@ -44,10 +50,11 @@ app.output("box", "box.box")
 
 try:
     source = sys.argv[1]
-    if os.path.isfile(source):  # A file waits for us: every picture counts, at the rate of a camera.
+    if source.isdecimal() or "://" in source or source.startswith("/dev/"):
+        # A camera does not wait: the newest picture is taken, and none is computed that is older than 100 ms.
+        pictures, oldest = io.camera(int(source) if source.isdecimal() else source), 100
+    else:  # A file waits for us: every picture counts, at the rate of a camera.
         pictures, oldest = io.video(source, rate=30), None
-    else:  # A camera does not: the newest picture is taken, and none is computed that is older than 100 ms.
-        pictures, oldest = io.camera(int(source) if source.isdigit() else source), 100
     with app.start(max_age_ms=oldest) as pipeline:
         for frame in pipeline.stream(pictures, errors="yield"):
             if frame.error is not None:
@@ -55,7 +62,7 @@ try:
             elif frame.number % 10 == 9:
                 print(frame.number, *map(round, frame["box"].tolist()), flush=True)
         print(f"{pipeline.stats()['ok']} pictures", flush=True)
-except BrokenPipeError:  # Who read the lines has enough, as `head` does. Python writes no more to it at the end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-except penstock.PenstockError as error:
-    sys.exit(f"follow: {error}")
+except BrokenPipeError:  # Who read the lines has enough, as `head` does.
+    end()
+except (OSError, penstock.PenstockError) as error:
+    end(f"follow: {error}")

@@ -1,6 +1,7 @@
 """Takes the noise out of noisy.wav: a function, a network that remembers, and a function, as one pipeline."""
 
 import itertools
+import sys
 import wave
 
 import numpy as np
@@ -39,19 +40,26 @@ app.function(
 app.state("samples.rest", "samples.last")
 app.output("samples", "samples.samples")
 
-with app.start() as pipeline:
-    # What overlaps comes out with the next block: behind the last one there is silence.
-    blocks = itertools.chain(io.wav("noisy.wav", BLOCK, HOP, sample_rate=RATE), [np.zeros(BLOCK, np.float32)])
-    clean = np.concatenate([frame["samples"].copy() for frame in pipeline.stream(blocks)])
+try:
+    noisy = io.wav("noisy.wav", BLOCK, HOP, sample_rate=RATE)
+    with app.start() as pipeline:
+        # What overlaps comes out with the next block: behind the last one there is silence.
+        blocks = itertools.chain(noisy, [np.zeros(BLOCK, np.float32)])
+        clean = np.concatenate([frame["samples"].copy() for frame in pipeline.stream(blocks)])
+    with wave.open("noisy.wav", "rb") as file:
+        length = file.getnframes()
+    with wave.open("clean.wav", "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", ""))
+        file.writeframes((clean[:length].clip(-1, 1) * 32767).astype("<i2").tobytes())
+except (OSError, EOFError, wave.Error, penstock.PenstockError) as error:
+    sys.exit(f"enhance: {error}")
 
-with wave.open("noisy.wav", "rb") as file:
-    length = file.getnframes()
-with wave.open("clean.wav", "wb") as file:
-    file.setparams((1, 2, RATE, 0, "NONE", ""))
-    file.writeframes((clean[:length].clip(-1, 1) * 32767).astype("<i2").tobytes())
-
+if length < 3.8 * RATE:
+    print(f"clean.wav is written, and compared where noisy.wav is 3.8 s long or more; this is {length / RATE:.1f} s")
+    sys.exit()
 noisy = next(iter(io.wav("noisy.wav", 4 * RATE, 4 * RATE))).reshape(-1)
+SILENCE = 1e-10  # -100 dB, below the steps of 16 bits: the logarithm of nothing is no number.
 pause, voice = slice(int(3.2 * RATE), int(3.8 * RATE)), slice(int(2.2 * RATE), int(2.8 * RATE))
 for name, part in (("the pause", pause), ("the voice", voice)):
-    before, after = (10 * np.log10(np.square(sound[part]).mean()) for sound in (noisy, clean))
+    before, after = (10 * np.log10(np.square(sound[part]).mean() + SILENCE) for sound in (noisy, clean))
     print(f"{name}: {before:.0f} dB before, {after:.0f} dB after")

@@ -177,7 +177,8 @@ class Noise {
   }
 
   ValueId add_value(Value value) {
-    value.name = free_name(value.name, [this](const auto& name) { return names_.insert(name).second; });
+    value.name =
+        free_name(value.name, [this](const auto& name) { return names_.insert(name).second; });
     graph_.values.push_back(std::move(value));
     real_.push_back(false);
     rounded_.push_back(false);
@@ -189,7 +190,7 @@ class Noise {
   const DType type_;
   std::vector<bool> real_;     ///< By value: computed of the network's float inputs, and no count.
   std::vector<bool> rounded_;  ///< By value: of those, what engines compute differently.
-  std::map<ValueId, ValueId> changed_;  ///< By value: itself with other last bits.
+  std::map<ValueId, ValueId> changed_;     ///< By value: itself with other last bits.
   std::unordered_set<std::string> names_;  ///< Of all values.
   std::size_t added_ = 0;
 };

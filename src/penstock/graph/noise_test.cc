@@ -73,7 +73,8 @@ TEST(NoiseTest, ChangesWhatIsRoundedInF16) {
 }
 
 TEST(NoiseTest, MakesNoNameThatTheNetworkHas) {
-  auto graph = import_text(with_header(R"(g (float[2,8] x, float[8,4] w) => (float[2,4] y, float[2,8] z) {
+  auto graph =
+      import_text(with_header(R"(g (float[2,8] x, float[8,4] w) => (float[2,4] y, float[2,8] z) {
     "x/changed" = Neg(x)  z = Abs("x/changed")
     p = MatMul(x, w)  "p/rounded" = Abs(p)  y = Neg("p/rounded") })"));
   EXPECT_THAT(changed_by(graph), ElementsAre("x/changed_2", "w/changed", "p"));

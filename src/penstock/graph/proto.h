@@ -1,4 +1,4 @@
-// Our values <-> ONNX's messages, and walks of these. Internal to graph, as all that reads messages.
+// Our values <-> ONNX's messages, and walks of these. Internal to graph.
 #pragma once
 
 #include <string>

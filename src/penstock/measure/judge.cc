@@ -427,7 +427,8 @@ void Judge::take_known(const std::vector<KnownOutput>& known) {
 Status Judge::run_in_bf16(const Setting& setting, Reference& reference) {
   PENSTOCK_CHECK_OK(reference.begin_sequence());
   run_each(
-      setting, reference, [&](std::size_t f) { return rounded_to(DType::kBF16, setting.frames[f]); },
+      setting, reference,
+      [&](std::size_t f) { return rounded_to(DType::kBF16, setting.frames[f]); },
       [&](std::size_t f, const auto& rounded) { note_bf16(f, rounded); });
   return {};
 }
