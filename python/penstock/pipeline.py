@@ -351,9 +351,9 @@ class Pipeline:
 
         address: HOST:PORT; port 0 is any that is free, see :attr:`Watching.url`; None: only ``record``.
         record: where the page goes at the end, as a file that any browser opens; until then it is FILE.part. A device,
-        a pipe and what a link leads to are written in place.
+            a pipe and what a link leads to are written in place.
         insecure: also where other machines could read what is sent. tokens: who may look, a file of
-        ``penstock token``; None: who is on this machine.
+            ``penstock token``; None: who is on this machine.
         Raises Unavailable where the address is taken, PermissionDenied where plain text would leave this machine, or
         where ``record`` cannot be written (NotFound: its folder is not there), InvalidArgument where there is neither
         ``address`` nor ``record``.

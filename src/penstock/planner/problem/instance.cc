@@ -127,7 +127,7 @@ Status check_groups(const Problem& problem, const Instance& instance) {
     return invalid_argument("groups '", first, "' to '", last, "' (", members.size(),
                             ") must stay together and need ", instance.memory[at(g)],
                             " bytes, more than any device that supports them has (", most,
-                            "); give them more memory (--memory; 'memory' of the hosts)");
+                            "); give them more memory (--memory), of hosts in their file");
   }
   return {};
 }

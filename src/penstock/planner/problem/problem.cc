@@ -88,7 +88,7 @@ Status check_group(const Problem& problem, const Group& group) {
   if (group.memory > most) {
     return invalid_argument("group '", group.name, "': needs ", group.memory,
                             " bytes, more than any device that supports it has (", most,
-                            "); give them more memory (--memory; 'memory' of the hosts)");
+                            "); give them more memory (--memory), of hosts in their file");
   }
   return {};
 }
