@@ -120,8 +120,8 @@ constexpr Unreachable kUnreachable[] = {
     {"is not in peer certificate",
      "its certificate is not for this address: reach it by a name that the certificate has"},
     {"empty address list",
-     "the files of our TLS cannot be used together: the key of 'key_file' is that of "
-     "'certificate_file', and 'root_file' holds certificates (options of backend 'remote')"},
+     "our files of TLS cannot be used: expected certificates in 'root_file', and in 'key_file' the "
+     "key of 'certificate_file' (options of backend 'remote')"},
     {"http1.x server", "it speaks HTTP/1 there: give the port on which it speaks gRPC"},
     {"Connection refused",
      "nobody listens there: start it, or mend the address (connection refused)"},
