@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "penstock/base/hash.h"
+#include "penstock/grpc/client/pace.h"
 #include "penstock/grpc/client/raw_message.h"
 #include "penstock/grpc/client/session.h"
 #include "penstock/grpc/client/stage_client.h"
@@ -559,6 +560,54 @@ TEST(WorkerServiceTest, ATensorGoesFromWorkerToWorker) {
   while (first.host().tickets().bytes() > 0) std::this_thread::yield();  // Told to the transport.
   const auto again = run_next.ask(Calls::request(2, next, ticket, 700'000));
   EXPECT_EQ(again.answer().error().code(), static_cast<int>(Code::kNotFound));
+}
+
+TEST(WorkerServiceTest, ATensorComesInPiecesOfTheSizeThatItsReaderAsksFor) {
+  const Worker worker;
+  Caller caller(worker);
+  const auto stage = caller.open_stage();
+  Calls run(caller);
+  auto request =
+      Calls::request(1, stage, std::vector<float>(std::size_t{1} << 20, 1.5F));  // 4 MiB.
+  auto& output = *request.mutable_call()->add_outputs();
+  output.set_drop(true);
+  output.set_pulls(4);
+  const auto ticket = run.ask(request).answer().outputs(0).ticket();
+  const auto pieces = [&](std::uint32_t bytes) {
+    worker::PullRequest pull;
+    pull.set_ticket(ticket);
+    pull.set_piece_bytes(bytes);
+    ::grpc::ClientContext context;
+    const auto stub = worker::Worker::NewStub(
+        ::grpc::CreateChannel(worker.address(), ::grpc::InsecureChannelCredentials()));
+    const auto reader = stub->Pull(&context, pull);
+    int count = 0;
+    for (worker::PullResponse response; reader->Read(&response);) ++count;
+    EXPECT_TRUE(reader->Finish().ok());
+    return count;
+  };
+  EXPECT_EQ(pieces(0), 64);
+  EXPECT_EQ(pieces(1), 64);
+  EXPECT_EQ(pieces(512 << 10), 8);
+  EXPECT_EQ(pieces(UINT32_MAX), 4);
+}
+
+TEST(PaceTest, AsksForWhatComesInAHundredthOfASecond) {
+  Pace pace;
+  const Pace shared = pace;
+  EXPECT_EQ(shared.piece_bytes(), 64U << 10);  // Nothing is known.
+  for (const auto expected : {128U << 10, 250'000U, 250'000U}) {
+    pace.saw(25'000'000, 1);
+    EXPECT_EQ(shared.piece_bytes(), expected);  // No more than twice what it was.
+  }
+  pace.saw(100, 0);  // Tells nothing.
+  EXPECT_EQ(shared.piece_bytes(), 250'000U);
+  pace.saw(1'000'000, 1);
+  EXPECT_EQ(shared.piece_bytes(), 64U << 10);
+  for (int i = 0; i < 5; ++i) pace.saw(10'000'000, 1e-6);
+  EXPECT_EQ(shared.piece_bytes(), 1U << 20);
+  pace.failed();
+  EXPECT_EQ(shared.piece_bytes(), 64U << 10);
 }
 
 TEST(WorkerServiceTest, ATensorOfAnotherShapeThanWasSaidIsRefused) {

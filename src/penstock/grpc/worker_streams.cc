@@ -198,9 +198,6 @@ class PutCall final : public ::grpc::ServerReadReactor<worker::PutContentRequest
 
 // --------------------------------------------------------------------------------------- tensors
 
-/// Of a tensor: who reads it tells by pieces that it comes, and a slow link brings one in time too.
-constexpr std::size_t kPulledBytes = std::size_t{64} << 10;
-
 class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
  public:
   static PullAnswer* start(WorkerParts& parts, const Context& context, const Bytes& request) {
@@ -233,6 +230,7 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
     if (!request.ParseFromString(parts.head())) return no_message("PullRequest");
     PENSTOCK_TRY(auto pull, host.tickets().pull(request.ticket()));
     pull_.emplace(std::move(pull));
+    piece_bytes_ = std::clamp<std::size_t>(request.piece_bytes(), kLeastPieceBytes, kPieceBytes);
     bytes_ = pull_->tensor();
     if (bytes_.kind() != Tensor::Kind::kStrings) return {};
     const auto encoded = std::make_shared<std::string>(encode_strings(bytes_));
@@ -251,7 +249,7 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
       head.set_bytes(bytes_.bytes());
     }
     RawWriter writer(response.SerializeAsString(), kRawField);
-    const std::size_t size = std::min(kPulledBytes, bytes_.bytes() - sent_);
+    const std::size_t size = std::min(piece_bytes_, bytes_.bytes() - sent_);
     if (size > 0) {
       writer.add(Tensor::view(DType::kU8, {static_cast<std::int64_t>(size)},
                               static_cast<std::byte*>(bytes_.data()) + sent_, bytes_.owner()));
@@ -266,7 +264,7 @@ class PullAnswer final : public ::grpc::ServerWriteReactor<Bytes> {
   CallLog log_;
   std::optional<host::Tickets::Pull> pull_;
   Tensor bytes_;
-  std::size_t sent_ = 0;
+  std::size_t piece_bytes_ = 0, sent_ = 0;
   Bytes message_;
 };
 
@@ -279,6 +277,13 @@ Tensor zeros(std::size_t bytes) {
   static const Tensor kZeros = Tensor::allocate(DType::kU8, {static_cast<std::int64_t>(kMostEcho)});
   return Tensor::view(DType::kU8, {static_cast<std::int64_t>(bytes)},
                       const_cast<void*>(kZeros.data()), kZeros.owner());
+}
+
+/// Of the process.
+std::int64_t cpu_ns() {
+  timespec taken{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &taken);
+  return std::int64_t{taken.tv_sec} * 1'000'000'000 + taken.tv_nsec;
 }
 
 class EchoCall final : public Dialogue<Bytes, Bytes> {
@@ -318,6 +323,7 @@ class EchoCall final : public Dialogue<Bytes, Bytes> {
     response.set_number(request.number());
     response.set_received_ns(received_ns);
     response.set_sent_ns(now_ns());
+    response.set_cpu_ns(cpu_ns());
     RawWriter writer(response.SerializeAsString(), kRawField);
     if (request.answer_bytes() > 0) writer.add(zeros(request.answer_bytes()));
     return std::move(writer).finish();

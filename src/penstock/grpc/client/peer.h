@@ -8,6 +8,7 @@
 #include <grpcpp/client_context.h>
 
 #include "penstock/base/result.h"
+#include "penstock/grpc/client/pace.h"
 #include "penstock/grpc/client/peer_options.h"
 
 namespace penstock::grpc {
@@ -25,10 +26,13 @@ class Connection {
   }
   /// Of a call that ended as UNAVAILABLE: whether the connection is what failed.
   [[nodiscard]] bool broken() const;
+  /// Of the tensors that come by it.
+  [[nodiscard]] Pace pace() const { return pace_; }
 
  private:
   std::shared_ptr<::grpc::Channel> channel_;
   std::string authorization_;
+  Pace pace_;
 };
 
 /// gRPC's sentence of an UNAVAILABLE call, in words for who gave the address where no connection

@@ -47,8 +47,11 @@ class Incoming {
     return {};
   }
 
+  [[nodiscard]] std::size_t had() const { return had_; }
+  [[nodiscard]] bool is_whole() const { return begun_ && had_ == total_; }
+
   Result<Tensor> finish() {
-    if (!begun_ || had_ != total_) return no_response();
+    if (!is_whole()) return no_response();
     const auto all = static_cast<std::int64_t>(had_);
     if (!bytes_.set_dims({&all, 1})) return internal_error("no room for dims");
     return read_raw(bytes_, order_.dtype, order_.dims);
@@ -110,6 +113,7 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
     // A ticket is all that a pull shows: who names us an address does not learn our token by it.
     worker::PullRequest request;
     request.set_ticket(incoming_.order().ticket);
+    request.set_piece_bytes(connection_->pace().piece_bytes());
     const ::grpc::Slice slice(request.SerializeAsString());
     request_ = Bytes(&slice, 1);
     stub_.PrepareBidiStreamingCall(&context_, kPullMethod, {}, this);
@@ -133,10 +137,12 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
       context_.TryCancel();
       return;
     }
+    tell_pace();
     StartRead(&response_);
   }
 
   void OnDone(const ::grpc::Status& status) override {
+    if (!incoming_.is_whole()) connection_->pace().failed();
     const auto done = std::exchange(done_, nullptr);
     auto pulled = result(status);
     self_.reset();  // Before who waits goes on: else the channel is freed while its peer leaves.
@@ -144,6 +150,18 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
   }
 
  private:
+  /// Of what came behind the first piece, which came when the peer had it.
+  void tell_pace() {
+    const auto now = Clock::now();
+    if (pieces_ == 1) {
+      first_bytes_ = incoming_.had();
+      first_ = now;
+    } else if (incoming_.is_whole()) {
+      const std::chrono::duration<double> seconds = now - first_;
+      connection_->pace().saw(incoming_.had() - first_bytes_, seconds.count());
+    }
+  }
+
   Result<Tensor> result(const ::grpc::Status& status) {
     if (failed_) return std::move(*failed_).within({Where::kPeer, address_});
     if (status.ok()) return incoming_.finish();
@@ -166,6 +184,8 @@ class PullCall final : public ::grpc::ClientBidiReactor<Bytes, Bytes>, public Pu
   bool of_caller_ = false;  // The deadline is.
   std::atomic<bool> cancelled_{false};
   std::atomic<std::uint64_t> pieces_{0};
+  std::size_t first_bytes_ = 0;
+  Clock::time_point first_;
   std::shared_ptr<PullCall> self_;  // Until OnDone().
 };
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "penstock/base/hash.h"
+#include "penstock/base/quantile.h"
 #include "penstock/base/thread.h"
 #include "penstock/base/version.h"
 #include "penstock/device/affinity.h"
@@ -100,6 +101,8 @@ struct WorkerProbe::State {
   std::condition_variable wake;
   bool leaving = false, left = false;
 
+  std::int64_t cpu_ns = 0;  // Of the worker, as its last echo told it.
+
   explicit State(PeerOptions given) : options(std::move(given)) {}
   ~State();
 
@@ -118,10 +121,15 @@ struct WorkerProbe::State {
   void beat();
 
   using Echo = ::grpc::ClientReaderWriter<worker::EchoRequest, worker::EchoResponse>;
-  Result<double> latency(Echo& echo) const;
-  /// Seconds until `count` requests of so many bytes each were answered by as many of the others.
-  Result<double> exchange(Echo& echo, std::size_t count, std::size_t there, std::size_t back) const;
-  Result<double> bandwidth(Echo& echo, double latency, bool there) const;
+  /// Seconds, and CPU seconds of the worker since its last answer of the exchange before.
+  struct Exchanged {
+    double seconds = 0, cpu_seconds = 0;
+  };
+  /// `count` requests of so many bytes each, answered by as many of the others.
+  Result<Exchanged> exchange(Echo& echo, std::size_t count, std::size_t there, std::size_t back);
+  Status measure_words(Echo& echo, MeasuredWay& way);
+  /// Of one direction: bytes a second, and what a byte takes of the worker's CPU time.
+  Status measure_bytes(Echo& echo, bool there, MeasuredWay& way);
   Error broken() const {
     return make_error(Code::kUnavailable, "the worker ended the measuring of the link")
         .within({Where::kPeer, options.address});
@@ -204,8 +212,9 @@ void WorkerProbe::State::beat() {
   wake.notify_all();
 }
 
-Result<double> WorkerProbe::State::exchange(Echo& echo, std::size_t count, std::size_t there,
-                                            std::size_t back) const {
+Result<WorkerProbe::State::Exchanged> WorkerProbe::State::exchange(Echo& echo, std::size_t count,
+                                                                   std::size_t there,
+                                                                   std::size_t back) {
   worker::EchoRequest request;
   request.set_answer_bytes(back);
   request.mutable_payload()->assign(there, '\0');
@@ -225,24 +234,35 @@ Result<double> WorkerProbe::State::exchange(Echo& echo, std::size_t count, std::
   const double seconds = seconds_since(begin);
   writer.join();
   if (answers < count) return broken();
-  return seconds;
+  const auto before = std::exchange(cpu_ns, response.cpu_ns());
+  return Exchanged{seconds, static_cast<double>(cpu_ns - before) * 1e-9};
 }
 
-Result<double> WorkerProbe::State::latency(Echo& echo) const {
-  std::array<double, kWords> seconds{};
-  for (auto& each : seconds) {
-    PENSTOCK_TRY(each, exchange(echo, 1, 0, 0));
+Status WorkerProbe::State::measure_words(Echo& echo, MeasuredWay& way) {
+  PENSTOCK_CHECK_OK(exchange(echo, 1, 0, 0));  // What the worker did before is not counted.
+  std::vector<double> seconds, cpu_seconds;
+  for (int i = 0; i < kWords; ++i) {
+    PENSTOCK_TRY(const auto exchanged, exchange(echo, 1, 0, 0));
+    seconds.push_back(exchanged.seconds);
+    cpu_seconds.push_back(exchanged.cpu_seconds);
   }
-  std::ranges::nth_element(seconds, seconds.begin() + kWords / 2);
-  return seconds[kWords / 2] / 2;
+  way.latency_seconds = median(seconds) / 2;
+  if (cpu_ns > 0) way.messages.emplace().message = median(cpu_seconds);
+  return {};
 }
 
-Result<double> WorkerProbe::State::bandwidth(Echo& echo, double latency, bool there) const {
+Status WorkerProbe::State::measure_bytes(Echo& echo, bool there, MeasuredWay& way) {
   for (std::size_t count = kLeastPieces;; count *= 2) {
-    PENSTOCK_TRY(const double seconds, exchange(echo, count, there ? piece : 0, there ? 0 : piece));
-    if (seconds < kEnoughSeconds && count < kMostPieces) continue;
-    const double moving = std::max(seconds - 2 * latency, seconds / 10);
-    return static_cast<double>(count * piece) / moving;
+    PENSTOCK_TRY(const auto taken, exchange(echo, count, there ? piece : 0, there ? 0 : piece));
+    if (taken.seconds < kEnoughSeconds && count < kMostPieces) continue;
+    const double moving = std::max(taken.seconds - 2 * way.latency_seconds, taken.seconds / 10);
+    const auto bytes = static_cast<double>(count * piece);
+    (there ? way.there_bytes_per_second : way.back_bytes_per_second) = bytes / moving;
+    if (!way.messages) return {};
+    const double words = static_cast<double>(count) * way.messages->message;
+    (there ? way.messages->byte_in : way.messages->byte_out) =
+        std::max(taken.cpu_seconds - words, 0.0) / bytes;
+    return {};
   }
 }
 
@@ -293,9 +313,9 @@ Result<MeasuredWay> WorkerProbe::way() {
   const auto echo = state_->stub->Echo(&context);
   const auto measure = [&]() -> Result<MeasuredWay> {
     MeasuredWay way;
-    PENSTOCK_TRY(way.latency_seconds, state_->latency(*echo));
-    PENSTOCK_TRY(way.there_bytes_per_second, state_->bandwidth(*echo, way.latency_seconds, true));
-    PENSTOCK_TRY(way.back_bytes_per_second, state_->bandwidth(*echo, way.latency_seconds, false));
+    PENSTOCK_CHECK_OK(state_->measure_words(*echo, way));
+    PENSTOCK_CHECK_OK(state_->measure_bytes(*echo, true, way));
+    PENSTOCK_CHECK_OK(state_->measure_bytes(*echo, false, way));
     return way;
   };
   auto way = measure();

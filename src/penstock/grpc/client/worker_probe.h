@@ -30,11 +30,21 @@ struct WorkerDescription {
   std::vector<WorkerBackend> backends;
 };
 
+/// CPU seconds that messages take of the worker, all its threads together: gRPC, TLS and the kernel
+/// as far as it counts them.
+struct MessageCosts {
+  double message = 0;   ///< Each, to it and its answer.
+  double byte_in = 0;   ///< Each byte that it gets.
+  double byte_out = 0;  ///< Each byte that it sends.
+};
+
 /// The way between two machines.
 struct MeasuredWay {
   double latency_seconds = 0;         ///< One way: half of there and back, the median.
   double there_bytes_per_second = 0;  ///< From the caller, or the worker that was asked.
   double back_bytes_per_second = 0;
+  /// Of way(): of the worker; none where its version tells no CPU time.
+  std::optional<MessageCosts> messages = {};
 };
 
 /// How a job of penstock-measure ended.

@@ -14,7 +14,9 @@ inline constexpr std::uint32_t kWorkerProtocol = 2;
 /// written last.
 inline constexpr int kRawField = 15;
 
-/// Good for the pieces of contents and of echoes.
+/// Good for the pieces of contents and of echoes, and the most of a tensor's.
 inline constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+/// Of a tensor's pieces: a slow link brings one in time too.
+inline constexpr std::size_t kLeastPieceBytes = std::size_t{64} << 10;
 
 }  // namespace penstock::grpc
