@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,22 +14,41 @@ import local_hosts  # noqa: E402
 
 # Megabits a second: little work for the CPU, and room for two slow cables in the fast one.
 RATES = {"a": 40, "b": 40, "caller": 200}
+FAR, UPLINK = ("c", "d"), 80
+"""Two hosts behind a switch of their own, and what it reaches the others by."""
 
 
-@pytest.fixture(scope="module")
-def surveyed(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict, str]]:
-    """What the caller's host sees, as JSON; and how a plan's answer then tells the links."""
+def put_behind_an_uplink(hosts: tuple[str, ...], names: list[str], rate: int) -> None:
+    """Moves the hosts' cables to a second switch, in the namespace of the testbed's."""
+    switch = ["ip", "-n", "pst-switch", "link"]
+    commands = [
+        [*switch, "add", "br1", "type", "bridge"],
+        [*switch, "set", "br1", "up"],
+        [*switch, "add", "up0", "type", "veth", "peer", "name", "up1"],
+        [*switch, "set", "up0", "master", "br0", "up"],
+        [*switch, "set", "up1", "master", "br1", "up"],
+        *([*switch, "set", f"p{names.index(host) + 1}", "master", "br1"] for host in hosts),
+    ]
+    shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", "256kb", "latency", "50ms"]
+    commands += [["tc", "-n", "pst-switch", "qdisc", "add", "dev", end, *shape] for end in ("up0", "up1")]
+    for command in commands:
+        subprocess.run(command, check=True)
+
+
+def survey(program: Path, folder: Path, rates: dict[str, int], far: tuple[str, ...] = ()) -> tuple[dict, str]:
+    """What the caller's host sees, as JSON; and in words."""
     if reason := local_hosts.why_no_testbed():
         pytest.skip(reason)
     os.environ.setdefault("PENSTOCK_BIN", str(program))
-    folder = tmp_path_factory.mktemp("sharing")
     with ExitStack() as stack:
-        specs = {name: f"100:{rate}mbit" for name, rate in RATES.items()}
+        specs = {name: f"100:{rate}mbit" for name, rate in rates.items()}
         try:
             testbed = stack.enter_context(local_hosts.testbed(specs))
         except local_hosts.NoTestbed as error:
             pytest.skip(str(error))
-        addresses = {name: testbed.addresses[name] for name in ("a", "b")}
+        if far:
+            put_behind_an_uplink(far, list(rates), UPLINK)
+        addresses = {name: testbed.addresses[name] for name in rates if name != "caller"}
         secrets = local_hosts.make_secrets(folder, [address.rpartition(":")[0] for address in addresses.values()])
         for name, address in addresses.items():
             cache, before = folder / f"cache-{name}", testbed.on(name)
@@ -45,7 +63,12 @@ def surveyed(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             done = subprocess.run([*command, *more], capture_output=True, text=True, env=environment, check=False)
             assert done.returncode == 0, done.stderr + done.stdout
             told.append(done.stdout)
-        yield json.loads(told[0]), told[1]
+        return json.loads(told[0]), told[1]
+
+
+@pytest.fixture(scope="module")
+def surveyed(program: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, str]:
+    return survey(program, tmp_path_factory.mktemp("sharing"), RATES)
 
 
 def test_hosts_of_one_cable_are_seen_to_share_it(surveyed):
@@ -69,3 +92,16 @@ def test_it_is_told_in_words_too(surveyed):
     _, told = surveyed
     assert "a, out to " in told and "together: one wire" in told
     assert "(here), out to " in told and "together: not shared" in told
+
+
+def test_hosts_behind_one_uplink_are_seen_to_share_it(program, tmp_path):
+    found, told = survey(program, tmp_path, {"a": 400, "c": 400, "d": 400, "caller": 400}, FAR)
+    shared = {frozenset(each["hosts"]): each for each in found["uplinks"] if each["shared"]}
+    near, far = frozenset(["(here)", "a"]), frozenset(FAR)
+    # What goes out of one side is what comes in to the other: it is told once.
+    assert set(shared) == {near, far}, found["uplinks"]
+    for hosts, each in shared.items():
+        assert each["direction"] == "out" and frozenset(each["peers"]) == (near | far) - hosts
+        assert 0.7 <= each["together_bytes_per_second"] / (UPLINK * 1e6 / 8) <= 1.25
+    assert not any(each["shared"] for each in found["sharing"])
+    assert "together: one uplink" in told

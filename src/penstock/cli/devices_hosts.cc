@@ -55,11 +55,26 @@ Json host_json(const hosts::Host& host, const hosts::Surveyed& found) {
   return json;
 }
 
+/// What is told of a host's wire and of an uplink alike.
+Json sharing_json(const hosts::Hosts& all, const hosts::Sharing& seen) {
+  const auto& rates = seen.rates;
+  return {{"direction", seen.direction == hosts::Direction::kOut ? "out" : "in"},
+          {"peers", {name_of(all, seen.one), name_of(all, seen.other)}},
+          {"alone_bytes_per_second", {rates.one_alone, rates.other_alone}},
+          {"together_bytes_per_second", rates.together},
+          {"shared", rates.shared()}};
+}
+
 Json to_json(const hosts::Hosts& all, const hosts::Survey& survey) {
   Json list = Json::array(), links = Json::array(), sharing = Json::array();
-  Json failed = Json::array();
+  Json uplinks = Json::array(), failed = Json::array();
   for (std::size_t i = 0; i < all.hosts.size(); ++i) {
     list.push_back(host_json(all.hosts[i], survey.hosts[i]));
+    const auto costs = survey.links.messages.find(static_cast<int>(i));
+    if (costs == survey.links.messages.end()) continue;
+    list.back()["messages"] = {{"cpu_seconds_each", costs->second.message},
+                               {"cpu_seconds_per_byte_in", costs->second.byte_in},
+                               {"cpu_seconds_per_byte_out", costs->second.byte_out}};
   }
   for (const auto& [ends, way] : survey.links.ways) {
     links.push_back({{"from", name_of(all, ends.first)},
@@ -69,16 +84,17 @@ Json to_json(const hosts::Hosts& all, const hosts::Survey& survey) {
   }
   for (const auto& error : survey.failed) failed.push_back(error.message());
   for (const auto& seen : survey.sharing) {
-    sharing.push_back({{"host", name_of(all, seen.host)},
-                       {"direction", seen.direction == hosts::Direction::kOut ? "out" : "in"},
-                       {"peers", {name_of(all, seen.one), name_of(all, seen.other)}},
-                       {"alone_bytes_per_second", {seen.one_alone, seen.other_alone}},
-                       {"together_bytes_per_second", seen.together},
-                       {"shared", seen.shared()}});
+    sharing.push_back(sharing_json(all, seen));
+    sharing.back()["host"] = name_of(all, seen.hosts.front());
+  }
+  for (const auto& seen : survey.uplinks) {
+    uplinks.push_back(sharing_json(all, seen));
+    uplinks.back()["hosts"] = {name_of(all, seen.hosts.front()), name_of(all, seen.hosts.back())};
   }
   return {{"hosts", std::move(list)},
           {"links", std::move(links)},
           {"sharing", std::move(sharing)},
+          {"uplinks", std::move(uplinks)},
           {"failed", std::move(failed)}};
 }
 
@@ -102,20 +118,31 @@ std::string host_text(const hosts::Host& host, const hosts::Surveyed& found) {
   return text;
 }
 
-/// One sentence.
-std::string sharing_text(const hosts::Hosts& all, const hosts::Sharing& seen) {
+std::string messages_text(const hosts::MessageCosts& costs) {
+  const auto per_megabyte = [](double seconds) { return duration(seconds * 1e6 * 1e9); };
+  return concat("  messages  ", duration(costs.message * 1e9), " of CPU time each, ",
+                per_megabyte(costs.byte_in), " a MB in, ", per_megabyte(costs.byte_out),
+                " a MB out\n");
+}
+
+/// One sentence; `shared`: what is said where they share something.
+std::string sharing_text(const hosts::Hosts& all, const hosts::Sharing& seen, const char* shared) {
   const bool out = seen.direction == hosts::Direction::kOut;
   const auto rate = [](double bytes) { return number(bytes / 1e6, 1); };
-  return concat(name_of(all, seen.host), out ? ", out to " : ", in from ", name_of(all, seen.one),
-                " and ", name_of(all, seen.other), ": ", rate(seen.one_alone), " and ",
-                rate(seen.other_alone), " MB/s alone, ", rate(seen.together),
-                " together: ", seen.shared() ? "one wire" : "not shared", "\n");
+  const auto name = [&](int host) { return name_of(all, host); };
+  return concat(join(seen.hosts, " and ", name), out ? ", out to " : ", in from ", name(seen.one),
+                " and ", name(seen.other), ": ", rate(seen.rates.one_alone), " and ",
+                rate(seen.rates.other_alone), " MB/s alone, ", rate(seen.rates.together),
+                " together: ", seen.rates.shared() ? shared : "not shared", "\n");
 }
 
 std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
   std::string text;
   for (std::size_t i = 0; i < all.hosts.size(); ++i) {
-    text += host_text(all.hosts[i], survey.hosts[i]) + "\n";
+    text += host_text(all.hosts[i], survey.hosts[i]);
+    const auto costs = survey.links.messages.find(static_cast<int>(i));
+    if (costs != survey.links.messages.end()) text += messages_text(costs->second);
+    text += "\n";
   }
   Table table({"from", "to", ">latency", ">MB/s", ">Mbit/s"});
   for (const auto& [ends, way] : survey.links.ways) {
@@ -123,7 +150,10 @@ std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
                number(way.bandwidth / 1e6, 1), number(way.bandwidth * 8 / 1e6, 0)});
   }
   if (!table.empty()) text += table.print();
-  for (const auto& seen : survey.sharing) text += sharing_text(all, seen);
+  for (const auto& seen : survey.sharing) text += sharing_text(all, seen, "one wire");
+  for (const auto& seen : survey.uplinks) {
+    if (seen.rates.shared()) text += sharing_text(all, seen, "one uplink");
+  }
   for (const auto& error : survey.failed) text += "not measured: " + error.message() + "\n";
   return text;
 }
@@ -133,7 +163,7 @@ std::string to_text(const hosts::Hosts& all, const hosts::Survey& survey) {
 Result<int> show_hosts(const std::filesystem::path& file, bool json) {
   PENSTOCK_TRY(auto all, hosts::read_hosts(file));
   PENSTOCK_TRY(const auto reach, site::load_reach());
-  const auto survey = hosts::survey(all, reach, true);
+  const auto survey = hosts::survey(all, reach);
   hosts::complete(all, survey);
   if (auto database = cost::Database::open(cost::Database::default_path())) {
     const auto kept = hosts::keep_links(*database, all, survey.links);

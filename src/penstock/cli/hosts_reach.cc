@@ -9,7 +9,12 @@ namespace {
 constexpr double kSilenceSeconds = 60;  // Compiling, or one run, for longer is a hang.
 
 hosts::WayBothWays both_ways(const grpc::MeasuredWay& way) {
-  return {way.latency_seconds, way.there_bytes_per_second, way.back_bytes_per_second};
+  hosts::WayBothWays made{way.latency_seconds, way.there_bytes_per_second,
+                          way.back_bytes_per_second};
+  if (way.messages) {
+    made.messages = {way.messages->message, way.messages->byte_in, way.messages->byte_out};
+  }
+  return made;
 }
 
 class Reached final : public hosts::Worker {

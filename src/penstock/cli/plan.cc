@@ -437,7 +437,8 @@ Result<hosts::Known> ask_hosts(const PlanOptions& options, const graph::Graph& g
   }
   if (!options.problem.measure) return known;
   PENSTOCK_TRY(const auto reach, site::load_reach());
-  auto survey = hosts::survey(all, reach, true);
+  auto survey = hosts::survey(all, reach, {.stop = interrupted});
+  if (interrupted()) return make_error(Code::kCancelled, "stopped");
   for (const auto& host : survey.hosts) {
     if (host.error) spdlog::warn("{}; it is planned for as its file says", host.error->message());
   }

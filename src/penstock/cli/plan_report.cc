@@ -239,7 +239,7 @@ std::string what_if_text(const planner::Problem& problem, const std::vector<plan
 }
 
 std::string wires_text(const std::vector<hosts::WireLoad>& wires, const planner::Answer& answer) {
-  Table table({"link", ">load", ">of the period"});
+  Table table({"shared", ">load", ">of the period"});
   for (const auto& wire : wires) {
     const double share = answer.evaluation.period > 0 ? wire.seconds / answer.evaluation.period : 0;
     table.add(

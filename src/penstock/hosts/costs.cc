@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <numeric>
 #include <span>
 
+#include "penstock/base/thread.h"
 #include "penstock/base/version.h"
 #include "penstock/cost/elsewhere.h"
 #include "penstock/cost/profiler.h"
@@ -16,12 +18,27 @@ namespace {
 
 constexpr std::size_t kRuns = 12;     // Of nodes that are timed by themselves.
 constexpr double kLeastSeconds = 15;  // For the whole network, without which there is no plan.
+constexpr double kMostSecondsPerPart = 1;
+
+/// While it lives, a mutex that its maker holds is free.
+class LetGo {
+ public:
+  explicit LetGo(std::mutex& mutex) : mutex_(mutex) { mutex_.unlock(); }
+  ~LetGo() { mutex_.lock(); }
+  LetGo(const LetGo&) = delete;
+  LetGo& operator=(const LetGo&) = delete;
+
+ private:
+  std::mutex& mutex_;
+};
 
 /// A host's penstock-measure in place of this machine's.
 class OnHost final : public cost::Elsewhere {
  public:
-  /// `share`: what its quota leaves it. Costs of a machine that is held back are its own.
-  OnHost(Worker& worker, double share) : worker_(worker), topology_(worker.description().topology) {
+  /// `share`: what its quota leaves it. Costs of a machine that is held back are its own. `turn`:
+  /// held by who calls run(), which lets it go while the host is at work.
+  OnHost(Worker& worker, double share, std::mutex& turn)
+      : worker_(worker), topology_(worker.description().topology), turn_(turn) {
     if (share < 1) topology_.fingerprint += concat("/share ", share);
   }
 
@@ -37,7 +54,15 @@ class OnHost final : public cost::Elsewhere {
   Result<cost::WorkerOutcome> run(const cost::Job& job,
                                   const std::function<bool()>& interrupted) override {
     std::vector<JobFile> files;
-    auto end = worker_.run(cost::to_line(packed(job, files)), files, interrupted);
+    const auto line = cost::to_line(packed(job, files));
+    const auto run = [&] {
+      const LetGo others_go_on(turn_);
+      return worker_.run(line, files, [&] {
+        const std::scoped_lock lock(turn_);
+        return interrupted();
+      });
+    };
+    auto end = run();
     cost::WorkerOutcome outcome;
     if (!end) {
       if (end.error().code != Code::kCancelled) return std::move(end).error();
@@ -82,6 +107,7 @@ class OnHost final : public cost::Elsewhere {
 
   Worker& worker_;
   device::Topology topology_;
+  std::mutex& turn_;
 };
 
 /// Runs of nodes in topological order, of about equal work: each is convex.
@@ -100,15 +126,37 @@ std::vector<std::vector<graph::NodeId>> runs_of(const graph::Graph& graph,
   return runs;
 }
 
+/// Of any thread, with `turn` held.
 class Measuring {
  public:
+  /// `least_seconds`: for the whole network.
   Measuring(const graph::Graph& graph, const backend::Registry& backends, cost::Database* database,
-            const MeasureOptions& options)
-      : graph_(graph), backends_(backends), database_(database), options_(options) {}
+            const MeasureOptions& options, double least_seconds, std::mutex& turn)
+      : graph_(graph),
+        backends_(backends),
+        database_(database),
+        options_(options),
+        least_seconds_(least_seconds),
+        turn_(turn) {}
 
-  /// What nodes take on the device, were its CPUs' time all its own.
-  Result<cost::NodeCosts> on(const Host& host, Worker& worker, const device::Device& device,
-                             double share, double seconds) {
+  /// What nodes take on the device, were its CPUs' time all its own; empty where it fails, which
+  /// ends what other threads measure.
+  cost::NodeCosts on(const Host& host, Worker& worker, const device::Device& device, double share) {
+    auto costs = measured(host, worker, device, share);
+    if (costs) return *std::move(costs);
+    if (first_error_) first_error_ = std::move(costs).error();
+    return {};
+  }
+  [[nodiscard]] const Status& first_error() const { return first_error_; }
+
+ private:
+  using Clock = cost::Profiler::Clock;
+  static Clock::duration in_seconds(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  Result<cost::NodeCosts> measured(const Host& host, Worker& worker, const device::Device& device,
+                                   double share) {
     cost::NodeCosts costs;
     costs.measured_cpus = static_cast<int>(device.cpus.size());
     std::vector<double> work;
@@ -118,12 +166,13 @@ class Measuring {
     }
     const auto runs = runs_of(graph_, work);
     const auto begin = Clock::now();
-    const double per_part = seconds / (kRuns + 4);
+    const double seconds = options_.seconds;
+    const double per_part = std::min(kMostSecondsPerPart, seconds / (kRuns + 4));
     const auto time = [&](double within, std::span<const cost::Part> parts) {
       return time_parts(worker, share, per_part, begin + in_seconds(within), parts);
     };
     const auto network = part_of(graph::Subgraph::whole(graph_), "the network", device);
-    PENSTOCK_TRY(const auto timed, time(std::max(seconds, kLeastSeconds), {&network, 1}));
+    PENSTOCK_TRY(const auto timed, time(std::max(seconds, least_seconds_), {&network, 1}));
     const auto& whole = timed.front();
     if (!whole || whole->failure) {
       return make_error(Code::kFailedPrecondition, "what the network takes there is not known: ",
@@ -139,12 +188,6 @@ class Measuring {
     return costs;
   }
 
- private:
-  using Clock = cost::Profiler::Clock;
-  static Clock::duration in_seconds(double seconds) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  }
-
   /// Beside `parts`; empty: `deadline` came before.
   Result<std::vector<std::optional<cost::Cost>>> time_parts(Worker& worker, double share,
                                                             double seconds_per_part,
@@ -154,9 +197,9 @@ class Measuring {
     profiling.deadline = deadline;
     profiling.seconds_per_part = seconds_per_part;
     profiling.refresh = options_.refresh;
-    profiling.stop = options_.stop;
+    profiling.stop = [this] { return !first_error_ || (options_.stop && options_.stop()); };
     profiling.warn = options_.warn;
-    profiling.elsewhere = std::make_shared<OnHost>(worker, share);
+    profiling.elsewhere = std::make_shared<OnHost>(worker, share, turn_);
     PENSTOCK_TRY(const auto profiler,
                  cost::Profiler::start(backends_, database_, std::move(profiling)));
     return profiler->measure(parts);
@@ -215,6 +258,9 @@ class Measuring {
   const backend::Registry& backends_;
   cost::Database* database_;
   const MeasureOptions& options_;
+  const double least_seconds_;
+  std::mutex& turn_;
+  Status first_error_;
 };
 
 struct Chosen {
@@ -239,14 +285,21 @@ Result<std::map<std::string, cost::NodeCosts>> measure_costs(const graph::Graph&
     auto& best = kinds[host.kind];
     if (share > best.share) best = {i, devices.front(), share};
   }
-  std::map<std::string, cost::NodeCosts> costs;
-  Measuring measuring(graph, backends, database, options);
+  std::mutex turn;
+  // Workers of one machine may wait for one another.
+  const double least_seconds = kLeastSeconds * static_cast<double>(kinds.size());
+  Measuring measuring(graph, backends, database, options, least_seconds, turn);
+  std::map<std::string, std::future<cost::NodeCosts>> measured;
   for (const auto& [kind, chosen] : kinds) {
-    PENSTOCK_TRY(
-        costs[kind],
-        measuring.on(hosts.hosts[chosen.host], *survey.hosts[chosen.host].worker, chosen.device,
-                     chosen.share, options.seconds / static_cast<double>(kinds.size())));
+    PENSTOCK_TRY(measured[kind], start_async([&] {
+                   const std::scoped_lock lock(turn);
+                   return measuring.on(hosts.hosts[chosen.host], *survey.hosts[chosen.host].worker,
+                                       chosen.device, chosen.share);
+                 }));
   }
+  std::map<std::string, cost::NodeCosts> costs;
+  for (auto& [kind, of_kind] : measured) costs[kind] = of_kind.get();
+  PENSTOCK_CHECK_OK(measuring.first_error());
   return costs;
 }
 

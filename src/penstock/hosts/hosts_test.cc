@@ -261,6 +261,57 @@ caller: {link: {bandwidth: 1gbit}}
   EXPECT_GE(found.answer.cost, found.answer.lower_bound);
 }
 
+/// Two hosts of one CPU, of which `b` has half of the time.
+constexpr const char* kUnlike = R"(hosts:
+  a: {address: 'a:1', cpus: 1, link: {bandwidth: 1gbit}}
+  b: {address: 'b:1', cpus: 1, quota: 0.5, link: {bandwidth: 1gbit}}
+caller: {link: {bandwidth: 1gbit}}
+)";
+
+TEST_F(HostsTest, ComputeLessWhereMessagesTakeTheirTime) {
+  const auto all = hosts(kUnlike);
+  Known known;
+  const auto free = plan(chain(9), all, known);
+  EXPECT_NEAR(free.answer.cost, 6e-3, 1e-6);  // Six nodes on `a`, three on `b`.
+  // 16 KiB in and as many out of `b`: 0.75 ms of CPU each, 3 ms of its half together.
+  known.links.messages = {{1, {0, 0.75e-3 / 16384, 0.75e-3 / 16384}}};
+  const auto counted = plan(chain(9), all, known);
+  EXPECT_NEAR(counted.answer.cost, 7e-3, 1e-6);  // Seven on `a`: six would give `b` 9 ms.
+  const auto busy = std::ranges::find(counted.wires, "CPUs of 'b'", &WireLoad::name);
+  ASSERT_NE(busy, counted.wires.end());
+  EXPECT_NEAR(busy->seconds, 7e-3, 1e-6);
+}
+
+TEST_F(HostsTest, AreBoundByTheirMessages) {
+  Known known;
+  known.links.messages = {{0, {20e-3, 0, 0}}, {1, {20e-3, 0, 0}}};
+  const auto found = plan(chain(2), hosts(kUnlike), known);
+  EXPECT_NEAR(found.answer.cost, 42e-3, 1e-6);  // All on `a`: a message in and one out.
+  EXPECT_EQ(planner::to_string(found.answer.binding), "CPUs of 'a'");
+}
+
+TEST_F(HostsTest, ShareAnUplinkThatWasMeasured) {
+  // Each of b and c would send its 16 KiB by a way that has 4 ms for it; both together take 8.
+  const auto text = R"(hosts:
+  b: {address: 'b:1', cpus: 1, link: {bandwidth: 1gbit}}
+  c: {address: 'c:1', cpus: 1, link: {bandwidth: 1gbit}}
+  d: {address: 'd:1', cpus: 1, link: {bandwidth: 1gbit}}
+caller: {link: {bandwidth: 1gbit}}
+)";
+  Known known;
+  known.links.uplinks = {{{{0, 1}, Direction::kOut}, 4096e3}};
+  const auto all = hosts(text);
+  const auto found = plan(chain(12), all, known);
+  const auto uplink = std::ranges::find(found.wires, "uplink of 'b' and 'c', out", &WireLoad::name);
+  if (uplink != found.wires.end()) {
+    EXPECT_LE(uplink->seconds, found.answer.cost * (1 + 1e-9));
+  }
+  EXPECT_LT(found.answer.cost, 12e-3);
+  const Network network(all, known.links);
+  EXPECT_EQ(network.way(0, 2).bandwidth, 4096e3);
+  EXPECT_EQ(network.way(0, 1).bandwidth, 125e6);
+}
+
 TEST_F(HostsTest, ShareAWireThatWasMeasured) {
   // Each device of `a` would have 16 KiB in and out within a node's 1 ms by itself, as the ways
   // were measured; all of them together go by a wire that takes 4 ms for each 16 KiB.

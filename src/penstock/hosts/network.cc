@@ -1,9 +1,13 @@
-// Models each link and uplink as two wires; finds the wires, bandwidth and latency of each way.
+// Models links and uplinks as a wire for each direction; finds what each way passes and carries.
 #include "penstock/hosts/network.h"
 
 #include <algorithm>
 
 namespace penstock::hosts {
+
+Ends ends_of(int host, int peer, Direction direction) {
+  return direction == Direction::kOut ? Ends(host, peer) : Ends(peer, host);
+}
 
 Network::Network(const Hosts& hosts, MeasuredLinks measured)
     : hosts_(hosts), measured_(std::move(measured)) {
@@ -21,11 +25,55 @@ Network::Network(const Hosts& hosts, MeasuredLinks measured)
     const int out = add_wire("uplink '" + name + "', out", link.up);
     uplinks_[name] = {out, add_wire("uplink '" + name + "', in", link.down)};
   }
+  add_measured_uplinks();
 }
 
 int Network::add_wire(const std::string& name, double bandwidth) {
   wires_.push_back({name, bandwidth});
   return static_cast<int>(wires_.size()) - 1;
+}
+
+void Network::add_measured_uplinks() {
+  struct Group {
+    std::set<int> hosts;
+    Direction direction;
+    double bandwidth;
+  };
+  std::vector<Group> groups;
+  for (const auto& [pair, bandwidth] : measured_.uplinks) {
+    if (bandwidth == planner::kInfinite) continue;
+    Group joined{{pair.first.first, pair.first.second}, pair.second, bandwidth};
+    std::erase_if(groups, [&](const Group& group) {
+      const bool one =
+          group.direction == joined.direction &&
+          std::ranges::any_of(group.hosts, [&](int host) { return joined.hosts.contains(host); });
+      if (!one) return false;
+      joined.hosts.insert(group.hosts.begin(), group.hosts.end());
+      joined.bandwidth = std::max(joined.bandwidth, group.bandwidth);
+      return true;
+    });
+    groups.push_back(std::move(joined));
+  }
+  for (auto& [shared_by, direction, bandwidth] : groups) {
+    std::vector<std::string> names;
+    for (const int host : shared_by) names.push_back(name_of(host));
+    const char* way = direction == Direction::kOut ? ", out" : ", in";
+    const int wire = add_wire("uplink of " + join(names, " and ") + way, bandwidth);
+    measured_uplinks_.push_back({std::move(shared_by), direction, wire});
+  }
+}
+
+bool Network::passes(int from, int to, const MeasuredUplink& uplink) const {
+  const bool out = uplink.direction == Direction::kOut;
+  if (!uplink.hosts.contains(out ? from : to) || uplink.hosts.contains(out ? to : from)) {
+    return false;
+  }
+  // What has clearly more goes another way: the other end is on this side of the uplink.
+  constexpr double kClearly = 1.25;
+  const auto way = measured_.ways.find({from, to});
+  return way == measured_.ways.end() ||
+         way->second.bandwidth <=
+             kClearly * wires_[static_cast<std::size_t>(uplink.wire)].bandwidth;
 }
 
 int Network::add_cable(int host, const std::string& name, Direction direction, double bandwidth) {
@@ -57,8 +105,17 @@ std::vector<int> Network::wires(int from, int to) const {
     if (!a.uplink->empty()) passed.push_back(uplinks_.at(*a.uplink).first);
     if (!b.uplink->empty()) passed.push_back(uplinks_.at(*b.uplink).second);
   }
+  for (const auto& uplink : measured_uplinks_) {
+    if (passes(from, to, uplink)) passed.push_back(uplink.wire);
+  }
   passed.push_back(b.in);
   return passed;
+}
+
+int Network::wires_in_common(Ends one, Ends other) const {
+  const auto passed = wires(one.first, one.second), others = wires(other.first, other.second);
+  return static_cast<int>(std::ranges::count_if(
+      passed, [&](int wire) { return std::ranges::find(others, wire) != others.end(); }));
 }
 
 planner::Link Network::way(int from, int to) const {

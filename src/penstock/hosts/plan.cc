@@ -1,4 +1,4 @@
-// Groups hosts that are alike and solves; where shared links bind, solves again with them slowed.
+// Groups hosts that are alike and solves; where what they share binds, solves again with it slowed.
 #include "penstock/hosts/plan.h"
 
 #include <algorithm>
@@ -100,9 +100,22 @@ Result<Classes> classes_of(const Hosts& hosts, const Network& network, const Kno
   return made;
 }
 
-/// The ways between classes; `slower[wire]` divides a wire's bandwidth.
-cost::Site site_of(Classes classes, const Network& network, const std::vector<double>& slower,
+/// By how many times wires carry less than they do, and hosts compute more slowly.
+struct Slowed {
+  std::vector<double> wires;
+  std::vector<double> hosts;
+};
+
+/// Classes of hosts, and the ways between them.
+cost::Site site_of(Classes classes, const Network& network, const Slowed& slowed,
                    bool with_latency) {
+  for (std::size_t c = 0; c < classes.classes.size(); ++c) {
+    double most = 1;
+    for (const int host : classes.hosts[c]) {
+      if (host != kCaller) most = std::max(most, slowed.hosts[at(host)]);
+    }
+    classes.classes[c].share /= most;
+  }
   classes.hosts.push_back({kCaller});
   cost::Site site{std::move(classes.classes), {}};
   for (const auto& from : classes.hosts) {
@@ -113,8 +126,8 @@ cost::Site site_of(Classes classes, const Network& network, const std::vector<do
       auto link = network.way(a, b);
       if (!with_latency) link.latency = 0;
       for (const int wire : network.wires(a, b)) {
-        link.bandwidth =
-            std::min(link.bandwidth, network.all_wires()[at(wire)].bandwidth / slower[at(wire)]);
+        link.bandwidth = std::min(link.bandwidth,
+                                  network.all_wires()[at(wire)].bandwidth / slowed.wires[at(wire)]);
       }
       row.push_back(link);
     }
@@ -123,21 +136,6 @@ cost::Site site_of(Classes classes, const Network& network, const std::vector<do
 }
 
 // --- Wires ----------------------------------------------------------------------------------
-
-/// The host of each device of the problem, in its order.
-std::vector<int> hosts_of_devices(const Problem& problem, const Hosts& hosts) {
-  std::vector<int> found;
-  for (const auto& type : problem.types) {
-    for (const auto& name : type.devices) {
-      const auto device = device::parse_device(name);
-      const auto host =
-          device ? std::ranges::find(hosts.hosts, device->host, &Host::address) : hosts.hosts.end();
-      found.push_back(host == hosts.hosts.end() ? kCaller
-                                                : static_cast<int>(host - hosts.hosts.begin()));
-    }
-  }
-  return found;
-}
 
 double busiest(const std::vector<WireLoad>& wires) {
   return wires.empty() ? 0 : wires.front().seconds;
@@ -171,8 +169,7 @@ class Planning {
 
   Result<SiteAnswer> run() {
     PENSTOCK_TRY(classes_, classes_of(hosts_, network_, known_, options_.costs));
-    const std::vector<double> as_they_are(network_.all_wires().size(), 1);
-    PENSTOCK_TRY(problem_, problem_with(as_they_are));
+    PENSTOCK_TRY(problem_, problem_with(as_they_are()));
     const bool throughput = options_.search.goal == planner::Goal::kThroughput;
     const planner::Budget budget(options_.search.seconds, options_.search.interrupted);
     auto search = options_.search;
@@ -191,15 +188,20 @@ class Planning {
   }
 
  private:
-  Result<Problem> problem_with(const std::vector<double>& slower) {
+  [[nodiscard]] Slowed as_they_are() const {
+    return {std::vector<double>(network_.all_wires().size(), 1),
+            std::vector<double>(hosts_.hosts.size(), 1)};
+  }
+
+  Result<Problem> problem_with(const Slowed& slowed) {
     const bool with_latency = options_.search.goal == planner::Goal::kLatency ||
                               options_.search.latency_cap < planner::kInfinite;
-    auto site = site_of(classes_, network_, slower, with_latency);
+    auto site = site_of(classes_, network_, slowed, with_latency);
     return cost::problem_of(graph_, site, options_.costs);
   }
 
   [[nodiscard]] std::vector<WireLoad> loads(const Split& split) const {
-    return wire_loads(problem_, split, hosts_, network_);
+    return loads_of(problem_, split, hosts_, network_);
   }
 
   /// The period of a split with its wires; infinite where it is none.
@@ -211,25 +213,55 @@ class Planning {
     return std::max(found.period, busiest(loads(split)));
   }
 
-  /// Splits that were found where wires that are too busy were said to be slower.
+  /// What of the split is busier than its period says is slowed down by as much.
+  void slow_down(const Split& split, const std::vector<WireLoad>& wires, Slowed& slowed) const {
+    const auto evaluation = planner::evaluate(problem_, split);
+    const double best = evaluation.period;
+    const auto load = [&](const std::string& name) {
+      const auto found = std::ranges::find(wires, name, &WireLoad::name);
+      return found == wires.end() ? 0 : found->seconds;
+    };
+    for (std::size_t i = 0; i < slowed.wires.size(); ++i) {
+      const double seconds = load(network_.all_wires()[i].name);
+      if (seconds > best) slowed.wires[i] *= 1.05 * seconds / best;
+    }
+    for (std::size_t h = 0; h < slowed.hosts.size(); ++h) {
+      const double seconds = load(cpus_of(hosts_.hosts[h]));
+      const double computed = most_computed(evaluation, hosts_.hosts[h]);
+      if (seconds > best && computed > 0) slowed.hosts[h] = std::max(seconds / computed, 1.0);
+    }
+  }
+
+  /// Of the host's devices the one that computes the longest.
+  [[nodiscard]] double most_computed(const planner::Evaluation& evaluation,
+                                     const Host& host) const {
+    double most = 0;
+    int index = 0;
+    for (const auto& type : problem_.types) {
+      for (const auto& name : type.devices) {
+        const double computed = evaluation.devices[at(index++)].compute;
+        const auto device = device::parse_device(name);
+        if (device && device->host == host.address) most = std::max(most, computed);
+      }
+    }
+    return most;
+  }
+
+  /// Splits that were found where what is too busy was said to be slower.
   std::vector<Split> split_answers(const planner::Answer& first, const planner::Budget& budget) {
     std::vector<Split> found;
-    std::vector<double> slower(network_.all_wires().size(), 1);
+    auto slowed = as_they_are();
     auto split = first.split;
     constexpr int kRounds = 5;
     for (int round = 0; round < kRounds && !budget.over(); ++round) {
       const double best = planner::evaluate(problem_, split).period;
       const auto wires = loads(split);
       if (busiest(wires) <= best) break;
-      for (std::size_t i = 0; i < slower.size(); ++i) {
-        const auto& name = network_.all_wires()[i].name;
-        const auto wire = std::ranges::find(wires, name, &WireLoad::name);
-        if (wire != wires.end() && wire->seconds > best) slower[i] *= 1.05 * wire->seconds / best;
-      }
+      slow_down(split, wires, slowed);
       auto search = options_.search;
       search.seconds = budget.left() / (kRounds - round);
       search.report = nullptr;
-      auto problem = problem_with(slower);
+      auto problem = problem_with(slowed);
       if (!problem) break;
       auto answer = planner::solve_unexplained(*problem, search);
       if (!answer) break;
@@ -345,54 +377,6 @@ class Planning {
 };
 
 }  // namespace
-
-double share_of(const Host& host, const std::vector<device::Device>& devices,
-                const device::Device& device) {
-  if (!host.quota) return 1;
-  std::size_t cpus = 0;
-  for (const auto& each : devices) cpus += each.cpus.size();
-  const double own =
-      *host.quota * static_cast<double>(device.cpus.size()) / static_cast<double>(cpus);
-  return std::min(1.0, own / static_cast<double>(device.cpus.size()));
-}
-
-std::vector<WireLoad> wire_loads(const Problem& problem, const Split& split, const Hosts& hosts,
-                                 const Network& network) {
-  const auto host_of = hosts_of_devices(problem, hosts);
-  std::vector<const planner::Stage*> stage_of(problem.groups.size());
-  for (const auto& stage : split.stages) {
-    for (const int group : stage.groups) stage_of[at(group)] = &stage;
-  }
-  std::vector<double> bytes(network.all_wires().size(), 0);
-  for (const auto& value : problem.values) {
-    const auto& from = stage_of[at(value.producer)]->devices;
-    std::set<const planner::Stage*> readers;
-    for (const int group : value.consumers) readers.insert(stage_of[at(group)]);
-    readers.erase(stage_of[at(value.producer)]);
-    std::map<std::pair<int, int>, double> sent;  // To each device once.
-    for (const auto* reader : readers) {
-      const auto pairs = static_cast<double>(from.size() * reader->devices.size());
-      for (const int a : from) {
-        for (const int b : reader->devices) {
-          auto& share = sent[{a, b}];
-          share = std::max(share, value.bytes / pairs);
-        }
-      }
-    }
-    for (const auto& [ends, count] : sent) {
-      for (const int wire : network.wires(host_of[at(ends.first)], host_of[at(ends.second)])) {
-        bytes[at(wire)] += count;
-      }
-    }
-  }
-  std::vector<WireLoad> loads;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    const double seconds = bytes[i] / network.all_wires()[i].bandwidth;
-    if (seconds > 0) loads.push_back({network.all_wires()[i].name, seconds});
-  }
-  std::ranges::stable_sort(loads, std::greater(), &WireLoad::seconds);
-  return loads;
-}
 
 Result<SiteAnswer> plan_over(const graph::Graph& graph, const Hosts& hosts, const Known& known,
                              const SitePlanOptions& options) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,13 +14,14 @@
 namespace penstock::hosts {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::Optional;
 using ::testing::Pair;
 
 constexpr auto kOut = Direction::kOut, kIn = Direction::kIn;
 
-Sharing rates(double one, double other, double together) {
-  return {kCaller, kOut, 0, 1, one, other, together};
+Rates rates(double one, double other, double together) {
+  return {one, other, together};
 }
 
 TEST(SharingTest, IsWhereTwoHaveTogetherNoMoreThanAQuarterAboveOneAlone) {
@@ -73,11 +75,21 @@ TEST(SharingTest, IsNotTakenForThatOfAnUplinkThatTheFileNames) {
   EXPECT_FALSE(peers_to_try(hosts, out({3e6, 3e6}), kCaller, kOut));
 }
 
-/// Cables that transfers share evenly. Those that have begun are under way until all are asked for.
+/// Of hosts: both directions.
+struct InventedUplink {
+  std::set<int> hosts;
+  double bandwidth;
+};
+
+/// Cables and uplinks that transfers share evenly. Those that have begun are under way until all
+/// are asked for.
 class InventedNetwork {
  public:
   std::map<std::pair<int, Direction>, double> cables;  ///< Bytes a second; others: 100 MB/s.
-  int firewalled = -2;                                 ///< The host that no other may call.
+  std::vector<InventedUplink> uplinks;
+  int firewalled = -2;  ///< The host that no other may call.
+  int absent = -2;      ///< The host that cannot be reached.
+  int lying = -1;       ///< The trial, from 0, in which all that goes on at once shares something.
   int transfers = 0;
   double longest = 0;
 
@@ -85,8 +97,11 @@ class InventedNetwork {
     ++transfers;
     longest = std::max(longest, seconds);
     under_way_.emplace_back(from, to);
+    if (under_way_.size() == 2) ++trials_;
     return [this, from, to]() -> Result<double> {
-      const double rate = std::min(part(from, kOut), part(to, kIn));
+      double rate = std::min(part(from, kOut), part(to, kIn));
+      if (under_way_.size() == 2 && trials_ == lying + 1) rate /= 2;
+      for (const auto& uplink : uplinks) rate = std::min(rate, part({from, to}, uplink));
       if (++asked_ == under_way_.size()) {
         under_way_.clear();
         asked_ = 0;
@@ -104,8 +119,24 @@ class InventedNetwork {
     return found == cables.end() ? 100e6 : found->second / static_cast<double>(users);
   }
 
-  std::vector<std::pair<int, int>> under_way_;
+  double part(Ends way, const InventedUplink& uplink) const {
+    const auto passes = [&](Ends ends, Direction direction) {
+      const auto [inner, outer] = ends_of(ends.first, ends.second, direction);
+      return uplink.hosts.contains(inner) && !uplink.hosts.contains(outer);
+    };
+    double part = planner::kInfinite;
+    for (const auto direction : {kOut, kIn}) {
+      if (!passes(way, direction)) continue;
+      const auto users = std::ranges::count_if(
+          under_way_, [&](const auto& ends) { return passes(ends, direction); });
+      part = std::min(part, uplink.bandwidth / static_cast<double>(users));
+    }
+    return part;
+  }
+
+  std::vector<Ends> under_way_;
   std::size_t asked_ = 0;
+  int trials_ = 0;
 };
 
 class InventedWorker final : public Worker {
@@ -138,7 +169,7 @@ class InventedWorker final : public Worker {
     PENSTOCK_TRY(const double there, network_.begin(from, to, 0)());
     PENSTOCK_TRY(const double back, network_.begin(to, from, 0)());
     network_.transfers -= 2;
-    return WayBothWays{1e-3, there, back};
+    return WayBothWays{1e-3, there, back, MessageCosts{50e-6, 1e-9, 2e-9}};
   }
   int number(const std::string& address) const {
     return static_cast<int>(std::ranges::find(addresses_, address) - addresses_.begin());
@@ -152,14 +183,17 @@ class InventedWorker final : public Worker {
 
 Survey survey_of(InventedNetwork& network, const Hosts& hosts) {
   int next = 0;
-  return survey(
-      hosts,
-      [&](const Host&,
-          const std::vector<std::string>& addresses) -> Result<std::unique_ptr<Worker>> {
-        std::unique_ptr<Worker> made = std::make_unique<InventedWorker>(network, addresses, next++);
-        return made;
-      },
-      true);
+  return survey(hosts,
+                [&](const Host&,
+                    const std::vector<std::string>& addresses) -> Result<std::unique_ptr<Worker>> {
+                  if (next == network.absent) {
+                    ++next;
+                    return make_error(Code::kUnavailable, "nobody listens");
+                  }
+                  std::unique_ptr<Worker> made =
+                      std::make_unique<InventedWorker>(network, addresses, next++);
+                  return made;
+                });
 }
 
 TEST(SharingTest, IsMeasuredForEachDirectionOfEachHost) {
@@ -174,7 +208,9 @@ TEST(SharingTest, IsMeasuredForEachDirectionOfEachHost) {
         << end.first << (end.second == kOut ? " out" : " in");
   }
   EXPECT_EQ(made.links.wires.size(), 8U);
-  EXPECT_EQ(network.transfers, 8 * 4);  // Each alone, and both; so for each host, not each pair.
+  // Each alone, and both: for each direction of each host, and from two hosts to the other two, but
+  // for one pair, as a way by the slow cable tells nothing beside a fast one.
+  EXPECT_EQ(network.transfers, 8 * 4 + 5 * 4);
   EXPECT_LE(network.longest, 2);
 }
 
@@ -187,13 +223,141 @@ TEST(SharingTest, IsUnknownAndNoFailureOfAHostThatOthersCannotCall) {
   EXPECT_TRUE(made.links.wires.contains({kCaller, kIn}));
 }
 
+/// Hosts of the groups that a network was seen to have, by direction.
+std::vector<std::set<int>> groups(const MeasuredLinks& links, Direction direction) {
+  std::vector<std::set<int>> found;
+  for (const auto& [pair, bandwidth] : links.uplinks) {
+    const auto& [hosts, way] = pair;
+    if (way != direction || bandwidth == planner::kInfinite) continue;
+    auto group =
+        std::ranges::find_if(found, [&](auto& each) { return each.contains(hosts.first); });
+    if (group == found.end()) group = found.insert(found.end(), std::set<int>{hosts.first});
+    group->insert(hosts.second);
+  }
+  return found;
+}
+
+TEST(UplinkTest, IsFoundByTransfersWhoseHostsAllDiffer) {
+  InventedNetwork network;
+  network.uplinks = {{{2, 3, 4}, 100e6}};
+  const auto made = survey_of(network, of(6));
+  EXPECT_TRUE(made.failed.empty());
+  for (const auto direction : {kOut, kIn}) {
+    EXPECT_THAT(groups(made.links, direction), ElementsAre(std::set{2, 3, 4}));
+  }
+  for (const auto& [pair, bandwidth] : made.links.uplinks) {
+    EXPECT_TRUE(bandwidth == 100e6 || bandwidth == planner::kInfinite);
+  }
+  // No host's own wire is taken to be shared by peers that are behind the uplink.
+  for (const auto& [end, bandwidth] : made.links.wires) {
+    EXPECT_EQ(bandwidth, planner::kInfinite) << end.first;
+  }
+}
+
+TEST(UplinkTest, IsNotTakenFromOneTrialThatLies) {
+  for (int trial = 0; trial < 84; ++trial) {
+    InventedNetwork network;
+    network.lying = trial;
+    const auto links = survey_of(network, of(7)).links;
+    EXPECT_THAT(groups(links, kOut), ElementsAre()) << trial;
+    EXPECT_THAT(groups(links, kIn), ElementsAre()) << trial;
+  }
+}
+
+TEST(UplinkTest, IsKnownOfEachTwoOfItsHosts) {
+  InventedNetwork network;
+  network.uplinks = {{{2, 3, 4}, 100e6}};
+  const auto links = survey_of(network, of(6)).links;
+  for (const auto& pair : {Ends(2, 3), Ends(2, 4), Ends(3, 4)}) {
+    EXPECT_EQ(links.uplinks.at({pair, kOut}), 100e6) << pair.first << " " << pair.second;
+  }
+}
+
+TEST(UplinkTest, StaysWhatItWasWhereNothingIsTried) {
+  InventedNetwork network;
+  network.absent = 2;  // Two hosts and the caller: no four ends.
+  const auto made = survey_of(network, of(3));
+  EXPECT_TRUE(made.links.uplinks.empty());
+  for (const auto& [end, bandwidth] : made.links.wires) EXPECT_NE(end.first, 2);
+}
+
+TEST(SurveyTest, EndsWhereItIsStopped) {
+  InventedNetwork network;
+  const auto reach =
+      [&](const Host&,
+          const std::vector<std::string>& addresses) -> Result<std::unique_ptr<Worker>> {
+    std::unique_ptr<Worker> made = std::make_unique<InventedWorker>(network, addresses, 0);
+    return made;
+  };
+  const auto made = survey(of(2), reach, {.stop = [] { return true; }});
+  EXPECT_EQ(network.transfers, 0);
+  for (const auto& host : made.hosts) EXPECT_EQ(host.error->code, Code::kCancelled);
+}
+
+TEST(UplinkTest, IsThatOfTheFarHostsWhereOthersDoNotShareIt) {
+  InventedNetwork network;
+  network.cables = {{{2, kIn}, 200e6}, {{3, kIn}, 200e6}};
+  network.uplinks = {{{2, 3}, 100e6}};
+  const auto made = survey_of(network, of(5));
+  EXPECT_THAT(groups(made.links, kOut), ElementsAre(std::set{2, 3}));
+  EXPECT_THAT(groups(made.links, kIn), ElementsAre(std::set{2, 3}));
+}
+
+TEST(UplinkTest, BetweenTwoSitesIsCountedOnceForEachDirection) {
+  InventedNetwork network;
+  network.uplinks = {{{kCaller, 0}, 10e6}};
+  const auto hosts = of(3);
+  const auto made = survey_of(network, hosts);
+  const Network found(hosts, made.links);
+  for (const auto& [from, to] : {Ends(kCaller, 1), Ends(0, 2), Ends(1, 0), Ends(2, kCaller)}) {
+    const auto wires = found.wires(from, to);
+    ASSERT_EQ(wires.size(), 3U) << from << " " << to;
+    EXPECT_EQ(found.all_wires()[static_cast<std::size_t>(wires[1])].bandwidth, 10e6);
+  }
+  EXPECT_EQ(found.wires(1, 2).size(), 2U);
+  EXPECT_EQ(found.wires(kCaller, 0).size(), 2U);
+}
+
+TEST(UplinkTest, IsNotPassedByAWayThatHasClearlyMore) {
+  // Host 2 is beside 0 and 1, and was never tried: its ways are faster than what they share.
+  MeasuredLinks links;
+  links.uplinks = {{{{0, 1}, kOut}, 10e6}};
+  links.ways = {{{0, 2}, {0, 100e6}}, {{0, kCaller}, {0, 9e6}}};
+  const auto hosts = of(3);
+  const Network network(hosts, links);
+  EXPECT_EQ(network.wires(0, 2).size(), 2U);
+  EXPECT_EQ(network.wires(0, kCaller).size(), 3U);
+  EXPECT_EQ(network.wires(0, 1).size(), 2U);
+}
+
+TEST(UplinkTest, ThatTheFileNamesIsNotMeasured) {
+  auto hosts = of(3);
+  hosts.uplinks.push_back({"far", {}});
+  hosts.hosts[1].uplink = hosts.hosts[2].uplink = "far";
+  InventedNetwork network;
+  network.uplinks = {{{1, 2}, 50e6}};
+  EXPECT_THAT(groups(survey_of(network, hosts).links, kOut), ElementsAre());
+}
+
 TEST(SharingTest, IsKeptUntilItIsMeasuredAgain) {
   const auto hosts = of(2);
   auto database = *cost::Database::in_memory();
   MeasuredLinks measured;
   measured.wires = {{{0, kOut}, 25e6}, {{kCaller, kIn}, planner::kInfinite}};
+  measured.uplinks = {{{{0, 1}, kOut}, 5e6}, {{{kCaller, 1}, kIn}, planner::kInfinite}};
   ASSERT_TRUE(keep_links(database, hosts, measured));
   EXPECT_EQ(known_links(database, hosts).wires, measured.wires);
+  measured.messages = {{0, {50e-6, 1e-9, 0}}};
+  ASSERT_TRUE(keep_links(database, hosts, measured));
+  const auto messages = known_links(database, hosts).messages;
+  ASSERT_EQ(messages.size(), 1U);
+  EXPECT_DOUBLE_EQ(messages.at(0).message, 50e-6);
+  EXPECT_DOUBLE_EQ(messages.at(0).byte_in, 1e-9);
+  EXPECT_EQ(messages.at(0).byte_out, 0);
+  EXPECT_EQ(known_links(database, hosts).uplinks, measured.uplinks);
+  auto turned = hosts;  // Pairs are kept whichever of their hosts comes first.
+  std::swap(turned.hosts[0], turned.hosts[1]);
+  EXPECT_EQ(known_links(database, turned).uplinks.at({{0, 1}, kOut}), 5e6);
   measured.wires = {{{0, kOut}, planner::kInfinite}};
   ASSERT_TRUE(keep_links(database, hosts, measured));
   EXPECT_EQ(known_links(database, hosts).wires.at({0, kOut}), planner::kInfinite);

@@ -24,13 +24,14 @@ struct Survey {
   std::vector<Surveyed> hosts;
   MeasuredLinks links;
   std::vector<Sharing> sharing;  ///< Of hosts with two peers or more; `links.wires` tells it too.
+  std::vector<Sharing> uplinks;  ///< Of two hosts with a peer each; `links.uplinks` tells it too.
   std::vector<Error> failed;     ///< Ways that could not be measured.
 };
 
 /// Asks all hosts, one after the other, so that measuring one way disturbs no other. A host that
-/// cannot be reached is no error. With `links` the ways are measured, between hosts too, and then
-/// what the ways of each host share.
-Survey survey(const Hosts& hosts, const Reach& reach, bool links);
+/// cannot be reached is no error. The ways are measured, between hosts too, then the uplinks that
+/// hosts share, and then what the ways of each host share. `links` has what was measured alone.
+Survey survey(const Hosts& hosts, const Reach& reach, const SurveyLimits& limits = {});
 
 /// Newer measurements over known ones.
 void add(MeasuredLinks& known, const MeasuredLinks& newer);

@@ -11,6 +11,7 @@
 #include "penstock/base/result.h"
 #include "penstock/device/topology.h"
 #include "penstock/hosts/hosts.h"
+#include "penstock/hosts/network.h"
 
 namespace penstock::hosts {
 
@@ -32,6 +33,8 @@ struct Description {
 struct WayBothWays {
   double latency = 0;          ///< Seconds, one way.
   double there = 0, back = 0;  ///< Bytes a second.
+  /// Of the worker; none of way_to(), and of a worker of a version that tells no CPU time.
+  std::optional<MessageCosts> messages = {};
 };
 
 /// How a job of penstock-measure ended there.

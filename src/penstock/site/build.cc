@@ -25,6 +25,7 @@ namespace penstock::site {
 namespace {
 
 constexpr std::uint64_t kRing = 16;
+constexpr double kUplinkShare = 0.1;          ///< Of the budget, to tell who shares an uplink;
 constexpr double kMeasureShare = 0.4;         ///< Of the budget, for measuring on the hosts;
 constexpr double kSearchShare = 0.03;         ///< for one search of the planner,
 constexpr double kMostSearch = 10;            ///< which takes no more seconds than these.
@@ -84,7 +85,10 @@ class SiteBuild {
   /// Those that answer stay.
   Status ask_hosts(const hosts::Reach& reach) {
     say("asking the hosts");
-    auto survey = hosts::survey(hosts_, reach, true);
+    auto survey = hosts::survey(hosts_, reach,
+                                {.uplink_seconds = kUplinkShare * options_.build.budget_seconds,
+                                 .stop = options_.build.stopped});
+    if (options_.build.stopped()) return make_error(Code::kCancelled, "stopped");
     std::string reasons;
     std::vector<int> place(hosts_.hosts.size(), hosts::kCaller);
     std::vector<hosts::Host> reached;
@@ -115,8 +119,14 @@ class SiteBuild {
     for (const auto& [ends, way] : survey.links.ways) {
       links.ways[{at(ends.first), at(ends.second)}] = way;
     }
+    // None was measured of a host that was not reached.
     for (const auto& [end, bandwidth] : survey.links.wires) {
       links.wires[{at(end.first), end.second}] = bandwidth;
+    }
+    for (const auto& [host, costs] : survey.links.messages) links.messages[at(host)] = costs;
+    for (const auto& [pair, bandwidth] : survey.links.uplinks) {
+      const auto& [hosts, direction] = pair;
+      links.uplinks[{{at(hosts.first), at(hosts.second)}, direction}] = bandwidth;
     }
     survey_.links = std::move(links);
     for (const auto& error : survey.failed) {
