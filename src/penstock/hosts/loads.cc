@@ -5,15 +5,14 @@
 #include <map>
 #include <set>
 
+#include "penstock/planner/problem/index.h"
+
 namespace penstock::hosts {
 namespace {
 
+using planner::at;
 using planner::Problem;
 using planner::Split;
-
-std::size_t place(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 /// The host of each device of the problem, in its order.
 std::vector<int> hosts_of_devices(const Problem& problem, const Hosts& hosts) {
@@ -40,15 +39,15 @@ std::map<Ends, Sent> sent_between(const Problem& problem, const Split& split,
                                   const std::vector<int>& host_of) {
   std::vector<const planner::Stage*> stage_of(problem.groups.size());
   for (const auto& stage : split.stages) {
-    for (const int group : stage.groups) stage_of[place(group)] = &stage;
+    for (const int group : stage.groups) stage_of[at(group)] = &stage;
   }
   std::map<Ends, Sent> between;
   std::map<Ends, double> with_caller;  // Frames, by devices.
   for (const auto& value : problem.values) {
-    const auto& from = stage_of[place(value.producer)]->devices;
+    const auto& from = stage_of[at(value.producer)]->devices;
     std::set<const planner::Stage*> readers;
-    for (const int group : value.consumers) readers.insert(stage_of[place(group)]);
-    readers.erase(stage_of[place(value.producer)]);
+    for (const int group : value.consumers) readers.insert(stage_of[at(group)]);
+    readers.erase(stage_of[at(value.producer)]);
     std::map<Ends, double> shares;  // Of frames, to each device once.
     for (const auto* reader : readers) {
       const auto pairs = static_cast<double>(from.size() * reader->devices.size());
@@ -60,7 +59,7 @@ std::map<Ends, Sent> sent_between(const Problem& problem, const Split& split,
       }
     }
     for (const auto& [ends, share] : shares) {
-      const Ends hosts(host_of[place(ends.first)], host_of[place(ends.second)]);
+      const Ends hosts(host_of[at(ends.first)], host_of[at(ends.second)]);
       if (hosts.first == hosts.second) continue;
       between[hosts].bytes += value.bytes * share;
       if (hosts.first == kCaller || hosts.second == kCaller) {
@@ -71,7 +70,7 @@ std::map<Ends, Sent> sent_between(const Problem& problem, const Split& split,
     }
   }
   for (const auto& [ends, share] : with_caller) {
-    between[{host_of[place(ends.first)], host_of[place(ends.second)]}].messages += share;
+    between[{host_of[at(ends.first)], host_of[at(ends.second)]}].messages += share;
   }
   return between;
 }
@@ -80,7 +79,7 @@ void add_wires(const std::map<Ends, Sent>& between, const Network& network,
                std::vector<WireLoad>& loads) {
   std::vector<double> bytes(network.all_wires().size(), 0);
   for (const auto& [ends, sent] : between) {
-    for (const int wire : network.wires(ends.first, ends.second)) bytes[place(wire)] += sent.bytes;
+    for (const int wire : network.wires(ends.first, ends.second)) bytes[at(wire)] += sent.bytes;
   }
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const auto& wire = network.all_wires()[i];
@@ -93,7 +92,7 @@ double capacity_of(const Host& host, const std::vector<device::Device>& devices)
   if (host.quota) return *host.quota;
   std::set<int> cpus;
   for (const auto& device : devices) cpus.insert(device.cpus.begin(), device.cpus.end());
-  return std::max(static_cast<double>(cpus.size()), static_cast<double>(host.cpus.value_or(0)));
+  return static_cast<double>(cpus.size());
 }
 
 /// CPU seconds that stages compute on the host.
@@ -104,8 +103,8 @@ double computed_on(int number, const Host& host, const std::vector<device::Devic
   int index = 0;
   for (const auto& type : problem.types) {
     for (const auto& name : type.devices) {
-      const auto& load = evaluation.devices[place(index)];
-      if (host_of[place(index++)] != number) continue;
+      const auto& load = evaluation.devices[at(index)];
+      if (host_of[at(index++)] != number) continue;
       const auto device = device::parse_device(name);
       if (!device) continue;
       seconds += load.compute * share_of(host, devices, *device) *
@@ -127,7 +126,7 @@ void add_cpus(const Problem& problem, const Split& split, const Hosts& hosts,
       handled +=
           sent.messages * costs.message + sent.bytes * (out ? costs.byte_out : costs.byte_in);
     }
-    const auto& host = hosts.hosts[place(number)];
+    const auto& host = hosts.hosts[at(number)];
     const auto devices = devices_of(host);
     if (handled == 0 || !devices) continue;
     const double computed = computed_on(number, host, *devices, problem, evaluation, host_of);

@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <set>
 
+#include "penstock/planner/problem/index.h"
+
 namespace penstock::hosts {
 namespace {
 
+using planner::at;
 using planner::Problem;
 using planner::Split;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 // --- Devices in classes ------------------------------------------------------------------------
 
